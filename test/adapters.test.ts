@@ -7,7 +7,6 @@ import { join } from "node:path";
 import { after, test } from "node:test";
 import type { Adapter, AdapterPair } from "../src/adapters/adapter.js";
 import { AdapterSites } from "../src/adapters/attach.js";
-import { toFloat32 } from "../src/core/dequantize/dequantize.js";
 import { FormatError } from "../src/core/errors.js";
 import type { HostTensor } from "../src/core/tensor.js";
 import type { Device } from "../src/device/device.js";
@@ -22,7 +21,7 @@ import type { Linear } from "../src/models/blocks/linear.js";
 import { familyOf } from "../src/models/registry.js";
 import { numbers } from "./contract/inputs.js";
 import { openCpu, roundsToBf16 } from "./support/cpu.js";
-import { openCuda } from "./support/cuda.js";
+import { openCuda, withF32Weights } from "./support/cuda.js";
 
 const ADAPTERS = "../shared/goldens-lora";
 const BASES = "../shared/goldens";
@@ -59,17 +58,6 @@ else {
     }
   }
   test(`${ADAPTERS} is complete`, () => assert.ok(names.length >= 15, names.join(" ")));
-}
-
-/** The device, given f32 for every weight. */
-function withF32Weights(device: Device): Device {
-  const load = device.loadWeight.bind(device);
-  device.loadWeight = (parts, options) =>
-    load(
-      parts.map((part) => madeTensor(part.name, "f32", part.shape, () => new Uint8Array(toFloat32(part).buffer))),
-      options,
-    );
-  return device;
 }
 
 /** Pairs of the given rank for some of the matrices of a base. */

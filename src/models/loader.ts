@@ -73,6 +73,16 @@ export class Loader {
     return loader;
   }
 
+  /** Pages of a part that keeps its own are in f32, though the device is faster with others. */
+  get hasExactPages(): boolean {
+    return this.#context.hasExactPages === true;
+  }
+
+  /** Its numbers stand one by one, not in blocks. */
+  isPlain(name: string, shape: readonly number[]): boolean {
+    return ["f32", "f16", "bf16"].includes(this.#context.source.get(name, shape).dtype);
+  }
+
   has(name: string): boolean {
     return this.#context.source.has(name);
   }

@@ -107,6 +107,8 @@ export interface LoadContext {
   readonly linears?: Linear[];
   /** Of matrices, by name, that keep what they take and give between bounds; omitted: none does. */
   readonly bounds?: (name: string) => Bounds | null;
+  /** A part that keeps pages of its own (a tower) has them in f32, though the device is faster with others. */
+  readonly hasExactPages?: boolean;
   /** Called as tensors are handed over, for progress. */
   readonly onTensor?: (bytes: number) => void;
 }

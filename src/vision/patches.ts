@@ -23,23 +23,55 @@ export function patchesOf({ width, height, pixels }: Frame, layout: PatchLayout)
   const { size, block, isChannelFirst, repeat } = layout;
   const columns = Math.floor(width / size);
   const rows = Math.floor(height / size);
-  const patch = size * size;
-  const values = new Float32Array(rows * columns * 3 * repeat * patch);
+  const numbers = 3 * size * size; // of a patch, once
+  const values = new Float32Array(rows * columns * repeat * numbers);
   for (let i = 0; i < rows * columns; i++) {
     const { row, column } = placeOf(i, columns, block);
-    const at = i * 3 * repeat * patch;
-    for (let c = 0; c < 3; c++) {
+    const from = row * size * width + column * size;
+    const at = i * repeat * numbers;
+    if (isChannelFirst) putChannels(values, at, pixels, from, width, width * height, layout);
+    else putPixels(values, at, pixels, from, width, width * height, size);
+  }
+  return { rows, columns, values };
+}
+
+function putChannels(
+  values: Float32Array,
+  first: number,
+  pixels: Float32Array,
+  corner: number,
+  width: number,
+  area: number,
+  { size, repeat }: PatchLayout,
+): void {
+  let at = first;
+  for (let c = 0; c < 3; c++) {
+    for (let k = 0; k < repeat; k++) {
       for (let y = 0; y < size; y++) {
-        const from = (c * height + row * size + y) * width + column * size;
-        for (let x = 0; x < size; x++) {
-          const value = pixels[from + x]!;
-          if (!isChannelFirst) values[at + (y * size + x) * 3 + c] = value;
-          else for (let k = 0; k < repeat; k++) values[at + (c * repeat + k) * patch + y * size + x] = value;
-        }
+        const from = c * area + corner + y * width;
+        for (let x = 0; x < size; x++) values[at + x] = pixels[from + x]!;
+        at += size;
       }
     }
   }
-  return { rows, columns, values };
+}
+
+function putPixels(
+  values: Float32Array,
+  first: number,
+  pixels: Float32Array,
+  corner: number,
+  width: number,
+  area: number,
+  size: number,
+): void {
+  let at = first;
+  for (let y = 0; y < size; y++) {
+    for (let x = 0; x < size; x++) {
+      const from = corner + y * width + x;
+      for (let c = 0; c < 3; c++) values[at++] = pixels[c * area + from]!;
+    }
+  }
 }
 
 /** Where patch i of a grid lies. */

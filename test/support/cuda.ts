@@ -1,6 +1,9 @@
 // The CUDA device where there is a GPU, or its emulator where PAGODA_CUDA_DRIVER names it, else the reason why not, for `skip`.
 
+import { toFloat32 } from "../../src/core/dequantize/dequantize.js";
 import type { CudaDevice } from "../../src/device/cuda/cuda-device.js";
+import type { Device } from "../../src/device/device.js";
+import { madeTensor } from "../../src/formats/tensor-views.js";
 import type { Tolerance } from "../contract/device.js";
 
 export async function openCuda(): Promise<{ device: CudaDevice; reason: false } | { device: null; reason: string }> {
@@ -10,6 +13,17 @@ export async function openCuda(): Promise<{ device: CudaDevice; reason: false } 
   } catch (error) {
     return { device: null, reason: (error as Error).message };
   }
+}
+
+/** The device, given f32 for every weight: it rounds nothing then, and what is wrong shows. */
+export function withF32Weights(device: Device): Device {
+  const load = device.loadWeight.bind(device);
+  device.loadWeight = (parts, options) =>
+    load(
+      parts.map((part) => madeTensor(part.name, "f32", part.shape, () => new Uint8Array(toFloat32(part).buffer))),
+      options,
+    );
+  return device;
 }
 
 /**

@@ -53,7 +53,7 @@ async function encode(config: Record<string, unknown>, source: TensorSource, dev
   const parsed = family.parseConfig(config, "config.json");
   const spec = family.specOf(parsed);
   const eyes = family.load(parsed, { device, source, quantize: "none" }, { maxTokens: spec.maxTokens ?? 64 });
-  return { spec, ...(await eyes.encode(frame)) };
+  return { spec, ...(await eyes.encode([frame]))[0]! };
 }
 
 function assertNear(rows: Float32Array, expected: Rows, what: string): void {

@@ -99,6 +99,7 @@ export class KernelDevice extends CpuRecurrentOps implements Device {
       kvDtype: "f16",
       maxPoolBytes,
       logitTolerance: this.context.isa === "amx" ? 0.1 : 2e-3, // tiles round what meets bf16 weights
+      ...(this.context.isa === "amx" ? { roundsOperands: true } : {}),
       draftsPay: library.device === "cpu",
       isOracle: false,
       hostTierBytes: 0,

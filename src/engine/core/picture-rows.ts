@@ -137,33 +137,60 @@ export class PictureRows {
     });
   };
 
+  /** The next frames, as many as go through the tower together. */
   #next(): void {
-    for (let entry = this.#queue.shift(); entry !== undefined; entry = this.#queue.shift()) {
+    const eyes = this.#options.eyes!;
+    const group: Entry[] = [];
+    for (let entry = this.#queue[0]; entry !== undefined; entry = this.#queue[0]) {
       dropDone(entry);
-      if (entry.needed.size > 0) {
-        this.#isBusy = true;
-        void this.#encode(entry);
-        return;
+      if (entry.needed.size === 0)
+        this.#entries.delete(entry.key); // whoever wanted it has left
+      else if (this.#isEncodable(entry)) {
+        if (group.length > 0 && !eyes.fits([...group, entry].map(({ frame }) => frame!))) break;
+        group.push(entry);
       }
-      this.#entries.delete(entry.key); // whoever wanted it has left
+      this.#queue.shift();
+    }
+    if (group.length > 0) void this.#encode(group);
+  }
+
+  /** A frame that is refused takes nobody else's with it. */
+  #isEncodable(entry: Entry): boolean {
+    try {
+      this.#options.eyes!.check(entry.frame!);
+      return true;
+    } catch (error) {
+      this.#fail(entry, error);
+      return false;
     }
   }
 
-  async #encode(entry: Entry): Promise<void> {
+  async #encode(group: readonly Entry[]): Promise<void> {
+    this.#isBusy = true;
     try {
-      const { rows } = await this.#options.eyes!.encode(entry.frame!, this.#pause);
-      entry.rows = rows;
-      this.#numEncoded++;
-      this.#bytes += rows.byteLength;
+      const encoded = await this.#options.eyes!.encode(
+        group.map(({ frame }) => frame!),
+        this.#pause,
+      );
+      for (const [i, entry] of group.entries()) {
+        const { rows } = encoded[i]!;
+        entry.rows = rows;
+        this.#numEncoded++;
+        this.#bytes += rows.byteLength;
+      }
       this.#evict();
     } catch (error) {
-      this.#entries.delete(entry.key);
-      for (const { request } of entry.needed) this.#failed.push({ request, error });
+      for (const entry of group) this.#fail(entry, error);
     } finally {
-      entry.frame = null;
+      for (const entry of group) entry.frame = null;
       this.#isBusy = false;
       if (this.#options.clock() < this.#until) this.#next();
     }
+  }
+
+  #fail(entry: Entry, error: unknown): void {
+    this.#entries.delete(entry.key);
+    for (const { request } of entry.needed) this.#failed.push({ request, error });
   }
 
   #evict(): void {

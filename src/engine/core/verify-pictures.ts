@@ -5,9 +5,9 @@ import { join } from "node:path";
 import { blake2s } from "../../cache/page-hash.js";
 import { FormatError } from "../../core/errors.js";
 import type { Medium } from "../../core/media.js";
-import type { Device, WeightQuantization } from "../../device/device.js";
+import type { Device, KvDtype, WeightQuantization } from "../../device/device.js";
 import { visionOf } from "../../models/vision/registry.js";
-import { type Eyes, tokenGrid, type VisionSpec } from "../../models/vision/vision-model.js";
+import { type EncodedFrame, type Eyes, tokenGrid, type VisionSpec } from "../../models/vision/vision-model.js";
 import { decodePicture } from "../../vision/decode.js";
 import { patchesOf } from "../../vision/patches.js";
 import { type Frame, openProcessor, type Processor } from "../../vision/processor.js";
@@ -22,6 +22,11 @@ export interface GoldenPictures {
   readonly pixel_head?: readonly number[];
   readonly pixel_mean?: number;
   readonly pixel_std?: number;
+}
+
+export interface SeenPictures {
+  readonly media: readonly Medium[];
+  readonly pixelDifference: number;
 }
 
 const NO_LIMITS = { maxBytes: 2 ** 28, maxPixels: 2 ** 28 };
@@ -42,8 +47,7 @@ export class GoldenEyes {
     checkpoint: Checkpoint,
     source: ReturnType<Checkpoint["openTensors"]>,
     goldens: readonly GoldenPictures[],
-    device: Device,
-    quantize: WeightQuantization,
+    { device, quantize, kvDtype }: { device: Device; quantize: WeightQuantization; kvDtype: KvDtype },
     folder: string,
   ): GoldenEyes | null {
     const family = goldens.some(({ images = [] }) => images.length > 0) ? visionOf(checkpoint.visionConfig) : null;
@@ -53,7 +57,7 @@ export class GoldenEyes {
     const maxTokens = family.specOf(config).maxTokens ?? 4096;
     const eyes = family.load(
       config,
-      { device, source: checkpoint.openVisionTensors() ?? source, quantize },
+      { device, source: checkpoint.openVisionTensors() ?? source, quantize, hasExactPages: kvDtype === "f32" },
       { maxTokens },
     );
     return new GoldenEyes(eyes, openProcessor(raw, file), folder);
@@ -64,7 +68,7 @@ export class GoldenEyes {
   }
 
   /** The media of a case, and how far its pixels are from the golden ones. */
-  async see(golden: GoldenPictures, prompt: readonly number[]): Promise<{ media: Medium[]; pixelDifference: number }> {
+  async see(golden: GoldenPictures, prompt: readonly number[]): Promise<SeenPictures> {
     const frames: Frame[] = [];
     for (const name of golden.images ?? []) {
       const picture = await decodePicture(readFileSync(join(this.#folder, name)), NO_LIMITS);
@@ -73,15 +77,26 @@ export class GoldenEyes {
     const { spec } = this.#eyes;
     const media: Medium[] = [];
     let at = 0;
-    for (const frame of frames) {
+    const encoded = await this.#encode(frames);
+    for (const [f, frame] of frames.entries()) {
       const grid = tokenGrid(spec, frame);
       const start = runOf(prompt, spec.imageToken, at, grid.rows * grid.columns, this.#folder);
       at = start + grid.rows * grid.columns;
-      const { rows } = await this.#eyes.encode(frame);
+      const rows = encoded[f]!.rows;
       const id = blake2s(new Uint8Array(rows.buffer), 16, new Int32Array(4));
       media.push({ start, end: at, id, rows, isWhole: spec.isWhole, ...(spec.hasGrid ? { grid } : {}) });
     }
     return { media, pixelDifference: pixelDifference(golden, frames, spec) };
+  }
+
+  /** As many together as the tower takes. */
+  async #encode(frames: readonly Frame[]): Promise<EncodedFrame[]> {
+    const encoded: EncodedFrame[] = [];
+    for (let from = 0, to = 0; from < frames.length; from = to) {
+      for (to = from + 1; to < frames.length && this.#eyes.fits(frames.slice(from, to + 1)); ) to++;
+      encoded.push(...(await this.#eyes.encode(frames.slice(from, to))));
+    }
+    return encoded;
   }
 }
 

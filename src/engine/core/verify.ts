@@ -17,7 +17,7 @@ import type { Model } from "../../models/model.js";
 import { familyOf } from "../../models/registry.js";
 import { openCheckpoint } from "../checkpoint.js";
 import { ModelRunner, type RunRange } from "./model-runner.js";
-import { GoldenEyes, type GoldenPictures } from "./verify-pictures.js";
+import { GoldenEyes, type GoldenPictures, type SeenPictures } from "./verify-pictures.js";
 import { compareVectors, type GoldenVectors, largestDifference, OTHER_TEXT } from "./verify-vectors.js";
 
 /** A case of golden.json; all but the prompt may be absent. `mean`, `first`, `last`, `scores`: of models that do not generate. */
@@ -108,7 +108,11 @@ export async function verifyModel(path: string, device: Device, options: VerifyO
   const source = checkpoint.openTensors();
   const adapter = options.adapter === undefined ? null : openAdapter(options.adapter, checkpoint.config);
   const attached: AttachedAdapter[] = [];
-  const eyes = GoldenEyes.open(checkpoint, source, goldens, device, options.quantize ?? "none", dirname(goldensFile));
+  const { quantize = "none", kvDtype = "f32" } = options;
+  const goldensFolder = dirname(goldensFile);
+  const eyesFor = (device: Device): GoldenEyes | null =>
+    GoldenEyes.open(checkpoint, source, goldens, { device, quantize, kvDtype }, goldensFolder);
+  const eyes = eyesFor(device);
   // Cases of either side of longrope's switch need a model of their own; all others share one.
   const runners = new Map<boolean, LoadedRunner>();
   const runnerFor = (side: boolean, device: Device): LoadedRunner => {
@@ -121,9 +125,8 @@ export async function verifyModel(path: string, device: Device, options: VerifyO
       deeperRows: eyes?.numDeeper ?? 0,
     };
     const linears: Linear[] = [];
-    const model = family.load(config, { device, source, capacity, quantize: options.quantize ?? "none", linears });
+    const model = family.load(config, { device, source, capacity, quantize, linears });
     if (adapter !== null) attached.push(new AdapterSites(device, linears).attach(adapter, ADAPTER_SLOT));
-    const kvDtype = options.kvDtype ?? "f32";
     const maxLength = Math.max(maxContext, OTHER_TEXT);
     const runner = new ModelRunner({ ...capacity, device, model, numSequences: 2, maxLength, kvDtype });
     return { runner: adapter === null ? runner : withAdapter(runner), model };
@@ -131,9 +134,9 @@ export async function verifyModel(path: string, device: Device, options: VerifyO
   const cases: CaseResult[] = [];
   let tolerance = options.tolerance ?? device.info.logitTolerance;
   try {
-    if (options.tolerance === undefined && device.info.roundsOperands === true && eyes === null && adapter === null) {
+    if (options.tolerance === undefined && device.info.roundsOperands === true && generates) {
       const rounded = goldens.filter((golden) => lengthOf(golden) * parametersOf(source) <= MOST_ROUNDED);
-      const costs = generates ? await costsOfRounding(rounded, isLong, runnerFor, vocabSize) : [];
+      const costs = await costsOfRounding(rounded, isLong, runnerFor, eyesFor, vocabSize);
       tolerance = Math.max(tolerance, ROUNDING_FACTOR * Math.max(0, ...costs));
     }
     for (const [index, golden] of goldens.entries()) {
@@ -184,9 +187,11 @@ async function costsOfRounding(
   goldens: readonly GoldenCase[],
   sideOf: (golden: GoldenCase) => boolean,
   runnerFor: (side: boolean, device: Device) => LoadedRunner,
+  eyesFor: (device: Device) => GoldenEyes | null,
   vocab: number,
 ): Promise<number[]> {
   const device = new RoundedDevice();
+  const eyes = eyesFor(device);
   const runners = new Map<boolean, LoadedRunner>();
   const costs: number[] = [];
   for (const golden of goldens) {
@@ -195,7 +200,8 @@ async function costsOfRounding(
     const side = sideOf(golden);
     const loaded = runners.get(side) ?? runnerFor(side, device);
     runners.set(side, loaded);
-    const range = { sequence: 0, tokens: prompt, start: 0, end: prompt.length, logitsFrom: prompt.length - 1 };
+    const media = (await seenBy(eyes, golden))?.media ?? NO_MEDIA;
+    const range = { sequence: 0, tokens: prompt, start: 0, end: prompt.length, logitsFrom: prompt.length - 1, media };
     const last = await loaded.runner.run([range]);
     costs.push(largestDifference(last.subarray(0, vocab), expected));
   }
@@ -243,6 +249,11 @@ async function verifyText(
   };
 }
 
+/** The pictures of a case; null: it has none, or nobody sees them. */
+async function seenBy(eyes: GoldenEyes | null, golden: GoldenCase): Promise<SeenPictures | null> {
+  return eyes === null || (golden.images ?? []).length === 0 ? null : eyes.see(golden, golden.prompt);
+}
+
 async function verifyCase(
   golden: GoldenCase,
   index: number,
@@ -252,8 +263,7 @@ async function verifyCase(
   chunk: number | null,
   eyes: GoldenEyes | null,
 ): Promise<CaseResult> {
-  const hasPictures = eyes !== null && (golden.images ?? []).length > 0;
-  const seen = hasPictures ? await eyes.see(golden, golden.prompt) : null;
+  const seen = await seenBy(eyes, golden);
   const media = seen?.media ?? NO_MEDIA;
   const pixelDifference = seen?.pixelDifference ?? null;
   const { prompt, last_logits: expected, logprob_sum: expectedSum, greedy = [], min_top2_gap: ownGap } = golden;

@@ -11,9 +11,11 @@ import { loadNorm, type Norm, type NormStyle, normOf, plainNorm } from "../block
 import { type Layer, Residual } from "../blocks/residual.js";
 import type { NormNames } from "../decoder.js";
 import type { Loader, TensorChange } from "../loader.js";
-import { HeadPadding, paddedHeadDim } from "./pad-heads.js";
+import type { ModelCapacity } from "../model.js";
+import { HeadPadding, paddedCols, paddedHeadDim } from "./pad-heads.js";
 import { numPagesFor, PAGE_SIZE, Segments } from "./segments.js";
-import { type Angle, Tower, type TowerParts } from "./tower.js";
+import { type Angle, Tower, type TowerParts, type Windows } from "./tower.js";
+import type { VisionSpec } from "./vision-model.js";
 
 export interface TowerConfig {
   readonly hiddenSize: number;
@@ -52,20 +54,35 @@ export function loadPatchLinear(loader: Loader, name: string, shape: readonly nu
 }
 
 /** What a family adds of its own. */
-export type TowerEnds = Pick<
-  TowerParts,
-  "patch" | "first" | "givesFirst" | "positionsOf" | "before" | "after" | "kept"
-> & {
-  readonly windows?: Pick<NonNullable<TowerParts["windows"]>, "layers" | "of"> | null;
+export type TowerEnds = Pick<TowerParts, "patch" | "first" | "positionsOf" | "before" | "after"> & {
+  /** Layers that see windows only, and the windows of a frame. */
+  readonly windows?: {
+    readonly layers: ReadonlySet<number>;
+    of(rows: number, columns: number): Windows;
+  } | null;
 };
 
-export function loadTower(plain: Loader, own: TowerConfig, ends: TowerEnds): { tower: Tower; whole: Segments } {
+/** Rows that frames share where many small ones are faster together. */
+const SHARED_ROWS = 4096;
+
+/** On average, where frames share a run: smaller ones take a page each, of which there are not more. */
+const ROWS_A_FRAME = 64;
+
+/** Of a tower whose largest frame has so many rows. */
+export function towerCapacity({ info }: Device, rows: number): ModelCapacity {
+  return { maxTokens: info.hasOwnMemory ? Math.max(rows, SHARED_ROWS) : rows, maxLogitRows: 1 };
+}
+
+export function loadTower(plain: Loader, own: TowerConfig, { merge, extraTokens }: VisionSpec, ends: TowerEnds): Tower {
   const { device, capacity } = plain;
-  const maxPatches = capacity.maxTokens;
-  const { loader, config } = withPaddedHeads(plain, own);
+  const maxRows = capacity.maxTokens;
+  const { loader, config } = withPaddedHeads(...withPaddedInner(plain, own));
   const { hiddenSize, numKvHeads, headDim, angles } = config;
-  const dtype = device.info.hasOwnMemory && device.info.kvDtype !== "f32" ? "f16" : "f32";
+  const isExact = loader.hasExactPages || !device.info.hasOwnMemory || device.info.kvDtype === "f32";
+  const dtype = isExact ? "f32" : "f16";
   const { windows = null, ...rest } = ends;
+  const maxFrames = device.info.hasOwnMemory ? Math.max(1, Math.floor(maxRows / ROWS_A_FRAME)) : 1;
+  const least = windows === null ? Math.floor(maxRows / maxFrames) : 1;
   const spec = {
     pageSize: PAGE_SIZE,
     numLayers: 1,
@@ -74,23 +91,29 @@ export function loadTower(plain: Loader, own: TowerConfig, ends: TowerEnds): { t
     valueDim: headDim,
     dtype,
   } as const;
-  const pool = device.allocKvPool({ ...spec, numPages: numPagesFor(maxPatches, windows === null ? maxPatches : 1) });
-  const segments = (): Segments => new Segments(device, plannerOf(device, config, dtype), maxPatches);
+  const pool = device.allocKvPool({ ...spec, numPages: numPagesFor(maxRows, least) });
+  const segments = (): Segments => new Segments(device, plannerOf(device, config, dtype), maxRows);
   const whole = segments();
   const invFreq = Float32Array.from(angles ?? [], ({ frequency }) => frequency);
-  const table = angles === null ? null : device.createRotary({ invFreq, scale: 1, interleaved: false }, maxPatches);
-  const tower = new Tower(device, {
+  const table = angles === null ? null : device.createRotary({ invFreq, scale: 1, interleaved: false }, maxRows);
+  return new Tower(device, {
     ...rest,
     hiddenSize,
-    maxPatches,
+    maxRows,
+    maxFrames,
     layers: Array.from({ length: config.numLayers }, (_, i) => loadLayer(loader, config, i, table)),
     rotary: table === null ? null : { table, angles: angles! },
-    block: config.patches.block,
+    layout: {
+      block: config.patches.block,
+      merge,
+      hasFirst: ends.first !== null,
+      extraTokens: extraTokens ?? 0,
+      windowsOf: windows === null ? null : windows.of,
+    },
     pool,
     whole,
-    windows: windows === null ? null : { ...windows, segments: segments() },
+    windows: windows === null ? null : { layers: windows.layers, segments: segments() },
   });
-  return { tower, whole };
 }
 
 function plannerOf(device: Device, { numHeads, numKvHeads, headDim }: TowerConfig, kvDtype: KvDtype) {
@@ -118,6 +141,25 @@ function withPaddedHeads(loader: Loader, config: TowerConfig): { loader: Loader;
   const mapped = loader.mapped(changes);
   const qkNormStyle = { ...style, eps: style.eps * padding.share };
   return { loader: mapped, config: { ...config, headDim: size, attention: { ...attention, qkNormStyle }, padding } };
+}
+
+/** What a feed-forward makes in whole steps of the kernels' columns, which is what the next matrix reads: where nothing is unpacked for it. */
+function withPaddedInner(loader: Loader, config: TowerConfig): [Loader, TowerConfig] {
+  const { innerSize, mlp, names, numLayers } = config;
+  const size = paddedCols(loader.device, innerSize);
+  const downOf = (i: number): string => `${names.layer(i)}${names.mlp === "" ? "" : `.${names.mlp}`}.`;
+  const down = [`${downOf(0)}${mlp.down}.weight`, [config.hiddenSize, innerSize]] as const;
+  if (size === innerSize || config.numLayers === 0 || !loader.isPlain(...down)) return [loader, config];
+  const padding = new HeadPadding(innerSize, size);
+  const changes = new Map<string, TensorChange>();
+  for (let i = 0; i < numLayers; i++) {
+    for (const part of mlp.gateUp ?? [mlp.up]) {
+      changes.set(`${downOf(i)}${part}.weight`, padding.outputs);
+      changes.set(`${downOf(i)}${part}.bias`, padding.outputs);
+    }
+    changes.set(`${downOf(i)}${mlp.down}.weight`, padding.inputs);
+  }
+  return [loader.mapped(changes), { ...config, innerSize: size }];
 }
 
 interface Padded {

@@ -3,6 +3,7 @@
 import { toFloat32 } from "../../core/dequantize/dequantize.js";
 import type { HostTensor, TensorSource } from "../../core/tensor.js";
 import { madeTensor } from "../../formats/tensor-views.js";
+import type { TensorChange } from "../loader.js";
 
 export function mappedSource(
   source: TensorSource,
@@ -25,4 +26,25 @@ export function scaledRows(tensor: HostTensor, factors: Float32Array): HostTenso
     const cols = values.length / factors.length;
     return new Uint8Array(values.map((value, i) => value * factors[Math.floor(i / cols)]!).buffer);
   });
+}
+
+/** Column i of the result is column columnOf(i) of a matrix; f32 where its encoding has blocks. */
+export function columnsMoved(columnOf: (column: number) => number): TensorChange {
+  const moved = (tensor: HostTensor): HostTensor => {
+    const { name, shape, dtype } = tensor;
+    const [rows, cols] = shape as [number, number];
+    const isPlain = dtype === "f16" || dtype === "bf16";
+    return madeTensor(name, isPlain ? dtype : "f32", shape, () => {
+      const bytes = isPlain ? tensor.bytes() : null;
+      // A view of halves needs an even place in its buffer.
+      const from = bytes === null ? toFloat32(tensor) : new Uint16Array(bytes.slice().buffer);
+      const out = bytes === null ? new Float32Array(rows * cols) : new Uint16Array(rows * cols);
+      for (let c = 0; c < cols; c++) {
+        const source = columnOf(c);
+        for (let r = 0; r < rows; r++) out[r * cols + c] = from[r * cols + source]!;
+      }
+      return new Uint8Array(out.buffer);
+    });
+  };
+  return { shapeBefore: (shape) => shape, made: moved };
 }

@@ -10,10 +10,17 @@ import type { TensorChange } from "../loader.js";
 /** Sizes with kernels of their own where pages have 16 bits. */
 const SIZES = [16, 32, 48, 64, 80, 96, 128];
 
+const COLUMNS = 64;
+
 /** The size that heads of `headDim` have on a device. */
 export function paddedHeadDim(device: Device, headDim: number): number {
   if (!device.info.hasOwnMemory) return headDim;
   return SIZES.find((size) => size >= headDim) ?? Math.ceil(headDim / 16) * 16;
+}
+
+/** Columns that a device's matrices have in any case. */
+export function paddedCols({ info }: Device, cols: number): number {
+  return info.hasOwnMemory ? Math.ceil(cols / COLUMNS) * COLUMNS : cols;
 }
 
 export class HeadPadding {

@@ -4,84 +4,103 @@
 import type { Activation, Device, MapOp, StagedBatch, Tensor } from "../../device/device.js";
 import type { Linear } from "../blocks/linear.js";
 import type { Norm } from "../blocks/norm.js";
-import { readRows } from "./read-rows.js";
+import type { Moment } from "./tower.js";
 
-/** Patches of a block end to end, their numbers side by side channel by channel, or their mean; or patches as they are. */
-export type Gather = "concat" | "channels" | "mean" | "none";
-
-export interface Grid {
-  readonly rows: number; // of patches
-  readonly columns: number;
-  readonly hiddenSize: number;
-  /** Edge of the blocks that patches come in; 1: row by row. */
-  readonly block: number;
-  /** Edge of the block that becomes a token. */
-  readonly merge: number;
-}
-
-export function gather(
-  kind: Gather,
-  hidden: Float32Array,
-  { rows, columns, hiddenSize, block, merge }: Grid,
-): Float32Array {
-  if (kind === "none") return hidden;
-  const unit = merge * merge;
-  const across = Math.floor(columns / merge);
-  const tokens = Math.floor(rows / merge) * across;
-  const width = kind === "mean" ? hiddenSize : hiddenSize * unit;
-  const out = new Float32Array(tokens * width);
-  for (let t = 0; t < tokens; t++) {
-    for (let k = 0; k < unit; k++) {
-      const row = Math.floor(t / across) * merge + Math.floor(k / merge);
-      const column = (t % across) * merge + (k % merge);
-      const from = (block === 1 ? row * columns + column : t * unit + k) * hiddenSize;
-      const to = t * width;
-      if (kind === "concat") out.set(hidden.subarray(from, from + hiddenSize), to + k * hiddenSize);
-      else if (kind === "channels") for (let c = 0; c < hiddenSize; c++) out[to + c * unit + k] = hidden[from + c]!;
-      else for (let c = 0; c < hiddenSize; c++) out[to + c]! += hidden[from + c]! / unit;
-    }
-  }
-  return out;
-}
+/** Patches of a block end to end, or their mean. */
+export type Gather = "concat" | "mean";
 
 export interface ProjectorStep {
+  /** What goes into the matrix is normed. */
+  readonly norm?: Norm;
   readonly linear: Linear;
+  /** null: none. */
   readonly activation: Activation | null;
+}
+
+export interface ProjectorShape {
+  readonly hiddenSize: number;
+  /** Patches of a token. */
+  readonly unit: number;
+  readonly gather: Gather;
+  /** When hidden states are taken: those of each moment come behind those of the one before. */
+  readonly moments: readonly Moment[];
+  /** Factor on what was gathered; omitted: 1. */
+  readonly scale?: number;
 }
 
 export class Projector {
   readonly #device: Device;
-  readonly #norm: Norm | null;
+  readonly #shape: ProjectorShape;
   readonly #steps: readonly ProjectorStep[];
   readonly #activations: readonly (MapOp | null)[];
   readonly #input: Tensor;
+  /** Columns of the input, one after another. */
+  readonly #places: readonly Tensor[];
   readonly #outputs: readonly Tensor[];
+  readonly #other: Tensor | null;
+  readonly #add: MapOp;
+  readonly #scale: MapOp | null;
 
-  constructor(device: Device, maxTokens: number, norm: Norm | null, steps: readonly ProjectorStep[]) {
+  /** `maxRows`: of the tower. */
+  constructor(device: Device, maxRows: number, shape: ProjectorShape, steps: readonly ProjectorStep[]) {
+    const { hiddenSize, unit, gather, moments, scale = 1 } = shape;
+    const isMean = gather === "mean";
+    const factor = isMean ? scale / unit : scale;
+    const maxTokens = Math.floor(maxRows / unit);
+    const parts = isMean ? moments.length : moments.length * unit;
     this.#device = device;
+    this.#shape = shape;
+    this.#steps = steps;
+    this.#add = device.createMap({ kind: "add", scale: 1 });
+    this.#scale = factor === 1 ? null : device.createMap({ kind: "scale", factor });
     this.#activations = steps.map(({ activation }) =>
       activation === null ? null : device.createMap({ kind: "activation", activation }),
     );
-    this.#norm = norm;
-    this.#steps = steps;
-    this.#input = device.allocTensor(maxTokens, steps[0]!.linear.weight.cols);
+    const input = device.allocTensor(maxTokens, parts * hiddenSize);
+    this.#input = input;
+    this.#places =
+      parts === 1
+        ? [input]
+        : Array.from({ length: parts }, (_, i) => input.columns(i * hiddenSize, (i + 1) * hiddenSize));
+    this.#other = isMean && unit > 1 ? device.allocTensor(maxTokens, hiddenSize) : null;
     this.#outputs = steps.map(({ linear }) => device.allocTensor(maxTokens, linear.weight.rows));
   }
 
-  /** values [n, inputs] to [n, outputs]. `batch` is any that is staged. */
-  async run(values: Float32Array, batch: StagedBatch): Promise<Float32Array> {
+  get outSize(): number {
+    return this.#outputs.at(-1)!.cols;
+  }
+
+  /** Takes the hidden states of a moment that it waits for, of the rows that become `n` tokens. */
+  take(moment: Moment, x: Tensor, staged: StagedBatch, n: number): void {
+    const { moments, unit, gather } = this.#shape;
+    for (const [m, wanted] of moments.entries()) {
+      if (wanted !== moment) continue;
+      for (let k = 0; k < unit; k++) {
+        if (gather === "concat") this.#device.gatherLogitRows(this.#places[m * unit + k]!, x, staged, k * n, n);
+        else this.#sum(this.#places[m]!, x, staged, k, n);
+      }
+    }
+  }
+
+  #sum(sum: Tensor, x: Tensor, staged: StagedBatch, k: number, n: number): void {
+    const into = k === 0 ? sum : this.#other!;
+    this.#device.gatherLogitRows(into, x, staged, k * n, n);
+    if (k > 0) this.#device.map(sum, this.#add, sum, into, n);
+  }
+
+  /** What was taken becomes n rows of embeddings. */
+  run(staged: StagedBatch, n: number): Tensor {
     const device = this.#device;
     let x = this.#input;
-    const n = values.length / x.cols;
-    device.write(x, 0, values, n);
-    this.#norm?.run(x, x, n);
-    for (const [i, { linear }] of this.#steps.entries()) {
+    if (this.#scale !== null) device.map(x, this.#scale, x, null, n);
+    for (const [i, { norm, linear }] of this.#steps.entries()) {
       const out = this.#outputs[i]!;
-      linear.run(out, x, batch, n);
+      norm?.run(x, x, n);
+      linear.run(out, x, staged, n);
       const activation = this.#activations[i]!;
       if (activation !== null) device.map(out, activation, out, null, n);
       x = out;
     }
-    return readRows(device, x, n, x.cols);
+    return x;
   }
 }

@@ -1,4 +1,4 @@
-// A frame's patches as rows of a batch: patches of one segment (the frame, or a window of it) see each other and nothing else.
+// Patches as rows of a batch: those of one segment (a frame, or a window of it) see each other and nothing else.
 
 import type { AttentionPlanner } from "../../attention/planner.js";
 import { Batch } from "../../core/batch.js";
@@ -29,7 +29,8 @@ export class Segments {
     this.staged = device.createStagedBatch(maxPatches);
   }
 
-  stage(lengths: readonly number[]): void {
+  /** `gathered`: the rows that gatherLogitRows() takes. */
+  stage(lengths: readonly number[], gathered: Int32Array): void {
     const batch = this.#batch;
     batch.clear();
     let page = 1;
@@ -40,6 +41,8 @@ export class Segments {
       batch.addRow(this.#ids, 0, length, pages, Number.POSITIVE_INFINITY);
       batch.setVisibleEnd(length, 0, length);
     }
+    batch.logitRows.set(gathered);
+    batch.numLogitRows = gathered.length;
     this.#device.stage(this.staged, batch, [this.#planner.plan(batch)]);
   }
 }

@@ -1,12 +1,13 @@
-// The encoder of pictures, without what follows it: patches are projected, told their places, and pass through layers in which each sees the
-// whole frame, or its window of it. Families differ in names, norms and the way places are told.
+// The encoder of pictures, without what follows it: patches are projected, told their places, and pass through layers in which each sees its
+// whole frame, or its window of it. Families differ in names, norms and the way places are told. Frames of all sizes share a run; the host
+// only writes patches, and places where they are not those of the run before.
 
-import type { Device, KvPool, MapOp, RotaryTable, Tensor } from "../../device/device.js";
+import type { Device, KvPool, MapOp, RotaryTable, StagedBatch, Tensor } from "../../device/device.js";
 import { type Patches, placeOf } from "../../vision/patches.js";
 import type { Linear } from "../blocks/linear.js";
 import type { Norm } from "../blocks/norm.js";
 import type { Layer } from "../blocks/residual.js";
-import { readRows } from "./read-rows.js";
+import { type FrameGrid, FrameLayout, type LayoutRules } from "./layout.js";
 import type { Segments } from "./segments.js";
 import type { Pause } from "./vision-model.js";
 
@@ -24,135 +25,177 @@ export interface Windows {
 
 export interface TowerParts {
   readonly hiddenSize: number;
-  readonly maxPatches: number;
+  /** Rows of a run: patches, and a token of no patch for each frame where there is one. */
+  readonly maxRows: number;
+  readonly maxFrames: number;
   readonly patch: Linear; // [hidden, patch]
   /** The row of a token of no patch, which comes first; null: there is none. [hidden] */
   readonly first: Float32Array | null;
-  /** Its hidden states are given too. */
-  readonly givesFirst?: boolean;
   /** What is added to the patches for their places; null: nothing. [patches, hidden] */
   readonly positionsOf: ((rows: number, columns: number) => Float32Array) | null;
   readonly before: Norm | null;
   readonly layers: readonly (readonly Layer[])[];
   readonly after: Norm | null;
   readonly rotary: { readonly table: RotaryTable; readonly angles: readonly Angle[] } | null;
-  /** Edge of the blocks that patches come in. */
-  readonly block: number;
+  readonly layout: LayoutRules;
   readonly pool: KvPool;
   readonly whole: Segments;
   /** Layers that see windows only. */
-  readonly windows: {
-    readonly segments: Segments;
-    readonly layers: ReadonlySet<number>;
-    of(rows: number, columns: number): Windows;
-  } | null;
-  /** Layers after which the hidden states are wanted too, ascending; -1: those before the first. */
-  readonly kept: readonly number[];
+  readonly windows: { readonly segments: Segments; readonly layers: ReadonlySet<number> } | null;
 }
+
+/** Hidden states after so many layers, or normed after the last one. */
+export type Moment = number | "end";
 
 export class Tower {
   readonly #device: Device;
   readonly #parts: TowerParts;
-  readonly #patches: Tensor; // [maxPatches, patch]
-  readonly #positions: Tensor; // [maxPatches, hidden]
-  readonly #x: Tensor; // [maxPatches, hidden]
+  readonly #patches: Tensor; // [maxRows, patch]
+  readonly #positions: Tensor; // [maxRows, hidden]
+  readonly #x: Tensor; // [maxRows, hidden]
   readonly #add: MapOp;
+  #layout: FrameLayout | null = null;
+  /** The grids of the run before, whose places are still on the device. */
+  #key = "";
 
   constructor(device: Device, parts: TowerParts) {
-    const { maxPatches, hiddenSize, patch } = parts;
+    const { maxRows, hiddenSize, patch, first, positionsOf } = parts;
+    if (first !== null && positionsOf === null) throw new Error("a token of no patch needs positions");
     this.#device = device;
     this.#add = device.createMap({ kind: "add", scale: 1 });
     this.#parts = parts;
-    this.#patches = device.loadTensor(new Float32Array(maxPatches * patch.weight.cols), maxPatches, patch.weight.cols);
-    this.#positions = device.allocTensor(maxPatches, hiddenSize);
-    this.#x = device.allocTensor(maxPatches, hiddenSize);
+    this.#patches = device.loadTensor(new Float32Array(maxRows * patch.weight.cols), maxRows, patch.weight.cols);
+    this.#positions = device.allocTensor(maxRows, hiddenSize);
+    this.#x = device.allocTensor(maxRows, hiddenSize);
   }
 
-  /** The hidden states of the patches after the last layer, and after each that is kept: [patches, hidden], in the patches' order. */
-  async run({ rows, columns, values }: Patches, pause: Pause): Promise<Float32Array[]> {
-    const { hiddenSize, patch, first, positionsOf, before, layers, after, rotary, windows, kept } = this.#parts;
+  get maxRows(): number {
+    return this.#parts.maxRows;
+  }
+
+  /** These frames have room in one run. */
+  fits(frames: readonly FrameGrid[]): boolean {
+    const { maxFrames, maxRows, first } = this.#parts;
+    const extra = first === null ? 0 : 1;
+    return (
+      frames.length <= maxFrames &&
+      frames.reduce((sum, { rows, columns }) => sum + rows * columns + extra, 0) <= maxRows
+    );
+  }
+
+  /** A staged batch of its rows, whose logit rows are those that become tokens. */
+  get staged(): StagedBatch {
+    return this.#parts.whole.staged;
+  }
+
+  /** `onStates` is given the hidden states of the rows, [numRows, hidden], to be read at once. */
+  async run(
+    frames: readonly Patches[],
+    pause: Pause,
+    onStates: (moment: Moment, x: Tensor, layout: FrameLayout) => void,
+  ): Promise<FrameLayout> {
+    const { patch, positionsOf, before, layers, after, windows, whole, pool } = this.#parts;
     const device = this.#device;
     const x = this.#x;
-    const numPatches = rows * columns;
-    const offset = first === null ? 0 : 1;
-    const n = numPatches + offset;
-    const places = windows === null ? null : windows.of(rows, columns);
-    const order = places === null ? null : this.#patchOrder(places.order);
-    this.#parts.whole.stage([n]);
-    const { staged } = this.#parts.whole;
-    if (places !== null) windows!.segments.stage(places.lengths);
-    device.write(
-      this.#patches,
-      offset,
-      order === null ? values : permuted(values, order, patch.weight.cols),
-      numPatches,
-    );
-    patch.run(x, this.#patches, staged, n);
-    if (positionsOf !== null) {
-      const positions = positionsOf(rows, columns);
-      device.write(
-        this.#positions,
-        offset,
-        order === null ? positions : permuted(positions, order, hiddenSize),
-        numPatches,
-      );
-      if (first !== null) device.write(this.#positions, 0, first, 1);
-      device.map(x, this.#add, x, this.#positions, n);
-    } else if (first !== null) throw new Error("a token of no patch needs positions");
+    const layout = this.#place(frames);
+    const n = layout.numRows;
+    whole.stage(layout.lengths, layout.gathered);
+    if (layout.windows !== null) windows!.segments.stage(layout.windows, layout.gathered);
+    this.#writePatches(frames, layout);
+    patch.run(x, this.#patches, whole.staged, n);
+    if (positionsOf !== null) device.map(x, this.#add, x, this.#positions, n);
     before?.run(x, x, n);
-    if (rotary !== null) this.#turn(rotary.table, rotary.angles, columns, n, order);
-    const results: Float32Array[] = [];
-    const take = async (): Promise<Float32Array> => {
-      const all = await readRows(device, x, n, hiddenSize);
-      const own = this.#parts.givesFirst === true ? all : all.subarray(offset * hiddenSize);
-      return order === null ? own : restored(own, order, hiddenSize);
-    };
-    if (kept.includes(-1)) results.push(await take());
+    onStates(0, x, layout);
     for (const [i, parts] of layers.entries()) {
       const waiting = pause();
       if (waiting !== null) await waiting;
-      const batch = windows?.layers.has(i) === true ? windows.segments.staged : staged;
-      for (const part of parts) part.run(x, batch, [this.#parts.pool]);
-      if (kept.includes(i)) results.push(await take());
+      const { staged } = windows?.layers.has(i) === true ? windows.segments : whole;
+      for (const part of parts) part.run(x, staged, [pool]);
+      onStates(i + 1, x, layout);
     }
     after?.run(x, x, n);
-    return [await take(), ...results];
+    onStates("end", x, layout);
+    return layout;
   }
 
-  /** Which patch comes where, from the order of their blocks. */
-  #patchOrder(blocks: Int32Array): Int32Array {
-    const unit = this.#parts.block ** 2;
-    return Int32Array.from(
-      { length: blocks.length * unit },
-      (_, i) => blocks[Math.floor(i / unit)]! * unit + (i % unit),
-    );
+  /** Rows follow each other as the frames' patches do, but in windows. */
+  #writePatches(frames: readonly Patches[], { lengths, patchOf, windows }: FrameLayout): void {
+    const { cols } = this.#patches;
+    let end = 0;
+    for (const [f, { values }] of frames.entries()) {
+      end += lengths[f]!;
+      const count = values.length / cols;
+      const from = end - count;
+      const own = windows === null ? values : permuted(values, patchOf.subarray(from, end), cols);
+      this.#device.write(this.#patches, from, own, count);
+    }
   }
 
-  #turn(table: RotaryTable, angles: readonly Angle[], columns: number, n: number, order: Int32Array | null): void {
+  /** Positions and angles come to the device, unless they are there. */
+  #place(frames: readonly Patches[]): FrameLayout {
+    const key = frames.map(sizeOf).join();
+    if (this.#layout !== null && key === this.#key) return this.#layout;
+    const { layout: rules, patch, positionsOf, rotary } = this.#parts;
+    const layout = new FrameLayout(frames, rules);
+    const { patchOf, numRows } = layout;
+    const nothing = new Float32Array(patch.weight.cols);
+    for (let row = 0; row < numRows; row++) if (patchOf[row]! < 0) this.#device.write(this.#patches, row, nothing, 1);
+    if (positionsOf !== null) this.#writePositions(frames, layout, positionsOf);
+    if (rotary !== null) this.#writeAngles(frames, layout, rotary.table, rotary.angles);
+    this.#layout = layout;
+    this.#key = key;
+    return layout;
+  }
+
+  #writePositions(
+    frames: readonly Patches[],
+    { frameOf, patchOf, numRows }: FrameLayout,
+    positionsOf: (rows: number, columns: number) => Float32Array,
+  ): void {
+    const { hiddenSize, first } = this.#parts;
+    const values = new Float32Array(numRows * hiddenSize);
+    const ofSize = new Map<string, Float32Array>();
+    for (let row = 0; row < numRows; row++) {
+      const frame = frames[frameOf[row]!]!;
+      const size = sizeOf(frame);
+      const positions = ofSize.get(size) ?? positionsOf(frame.rows, frame.columns);
+      ofSize.set(size, positions);
+      const patch = patchOf[row]!;
+      const own = patch < 0 ? first! : positions.subarray(patch * hiddenSize, (patch + 1) * hiddenSize);
+      values.set(own, row * hiddenSize);
+    }
+    this.#device.write(this.#positions, 0, values, numRows);
+  }
+
+  #writeAngles(
+    frames: readonly Patches[],
+    { frameOf, patchOf, numRows }: FrameLayout,
+    table: RotaryTable,
+    angles: readonly Angle[],
+  ): void {
     const half = angles.length;
-    const cos = new Float32Array(n * half);
-    const sin = new Float32Array(n * half);
-    for (let i = 0; i < n; i++) {
-      const place = placeOf(order === null ? i : order[i]!, columns, this.#parts.block);
+    const cos = new Float32Array(numRows * half).fill(1);
+    const sin = new Float32Array(numRows * half);
+    for (let row = 0; row < numRows; row++) {
+      if (patchOf[row]! < 0) continue;
+      const place = placeOf(patchOf[row]!, frames[frameOf[row]!]!.columns, this.#parts.layout.block);
       for (let j = 0; j < half; j++) {
         const { frequency, axis } = angles[j]!;
         const angle = Math.fround(place[axis] * frequency);
-        cos[i * half + j] = Math.cos(angle);
-        sin[i * half + j] = Math.sin(angle);
+        cos[row * half + j] = Math.cos(angle);
+        sin[row * half + j] = Math.sin(angle);
       }
     }
-    this.#device.writeRotary!(table, 0, cos, sin, n);
+    this.#device.writeRotary!(table, 0, cos, sin, numRows);
   }
+}
+
+function sizeOf({ rows, columns }: Patches): string {
+  return `${rows} x ${columns}`;
 }
 
 function permuted(rows: Float32Array, order: Int32Array, cols: number): Float32Array {
   const out = new Float32Array(rows.length);
   for (let i = 0; i < order.length; i++) out.set(rows.subarray(order[i]! * cols, (order[i]! + 1) * cols), i * cols);
-  return out;
-}
-
-function restored(rows: Float32Array, order: Int32Array, cols: number): Float32Array {
-  const out = new Float32Array(rows.length);
-  for (let i = 0; i < order.length; i++) out.set(rows.subarray(i * cols, (i + 1) * cols), order[i]! * cols);
   return out;
 }

@@ -34,10 +34,15 @@ export type Pause = () => Promise<void> | null;
 
 export const NO_PAUSE: Pause = () => null;
 
-/** Pictures become rows. One frame at a time. */
+/** Pictures become rows. */
 export interface Eyes {
   readonly spec: VisionSpec;
-  encode(frame: Frame, pause?: Pause): Promise<EncodedFrame>;
+  /** Throws where a frame cannot be encoded. */
+  check(frame: Frame): void;
+  /** These frames go through the tower together. */
+  fits(frames: readonly Frame[]): boolean;
+  /** A frame's rows are the same bits whichever frames come with it. One call at a time. */
+  encode(frames: readonly Frame[], pause?: Pause): Promise<EncodedFrame[]>;
 }
 
 export interface EyesCapacity {

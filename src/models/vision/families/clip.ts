@@ -7,9 +7,10 @@ import type { ConfigReader } from "../../config-reader.js";
 import { Loader } from "../../loader.js";
 import type { LoadContext } from "../../model.js";
 import { TowerEyes } from "../eyes.js";
-import { loadPatchLinear, loadTower, type TowerConfig } from "../load-tower.js";
+import { loadPatchLinear, loadTower, type TowerConfig, towerCapacity } from "../load-tower.js";
 import { bucketPlaces, rasterPositions } from "../positions.js";
 import { type Gather, Projector, type ProjectorStep } from "../projector.js";
+import type { Moment } from "../tower.js";
 import type { Eyes, VisionFamily, VisionSpec } from "../vision-model.js";
 import { prefixOf, runLayers, runLayersList, sectionOf } from "./common.js";
 import { loadPixtralEyes, pixtralTower } from "./pixtral.js";
@@ -22,9 +23,8 @@ interface ClipConfig {
   /** The norm after the last layer is used. */
   readonly hasLastNorm: boolean;
   readonly textSize: number;
-  /** Of LLaVA: after how many layers each of the features is taken that are put side by side, and whether the token of no patch is one of them. */
+  /** Of LLaVA: after how many layers each of the features is taken that are put side by side. */
   readonly features?: readonly number[];
-  readonly givesFirst?: boolean;
   /** Of Idefics: positions are found by the part of the edge. */
   readonly isBucketed?: boolean;
 }
@@ -87,11 +87,11 @@ function specOfClip(imageToken: number, side: number, merge: number, tower: Towe
 function loadClipTower(
   context: Omit<LoadContext, "capacity">,
   root: string,
-  { tower: plain, spec, isClip, hasLastNorm, features = [], givesFirst = false, isBucketed = false }: ClipConfig,
+  { tower: plain, spec, isClip, hasLastNorm, isBucketed = false }: ClipConfig,
 ) {
   const offset = isClip ? 1 : 0;
   const numPatches = spec.side! ** 2;
-  const loader = new Loader({ ...context, capacity: { maxTokens: numPatches + offset, maxLogitRows: 1 } });
+  const loader = new Loader({ ...context, capacity: towerCapacity(context.device, numPatches + offset) });
   const { hiddenSize, norm, patches } = plain;
   const named = (part: string): string => `${root}${part}`;
   const tower = { ...plain, names: { ...plain.names, layer: (i: number) => named(plain.names.layer(i)) } };
@@ -110,37 +110,8 @@ function loadClipTower(
     positionsOf: rasterPositions(table, hiddenSize, offset),
     before: isClip ? loadNorm(loader, named("pre_layrnorm"), hiddenSize, norm) : null,
     after: hasLastNorm ? loadNorm(loader, named("post_layernorm"), hiddenSize, norm) : null,
-    kept: keptOf(features),
-    givesFirst,
   };
-  return { loader, ...loadTower(loader, tower, ends) };
-}
-
-/** Layers before the last one that are features. */
-function keptOf(features: readonly number[]): number[] {
-  const last = Math.max(...features);
-  return [...new Set(features)]
-    .filter((runs) => runs < last)
-    .map((runs) => runs - 1)
-    .sort((a, b) => a - b);
-}
-
-/** Features side by side, patch by patch, from the hidden states of the last layer and of those kept. */
-function sideBySide(features: readonly number[], hiddenSize: number, dropsFirst: boolean) {
-  const kept = keptOf(features);
-  return (states: readonly Float32Array[]): readonly Float32Array[] => {
-    const parts = features.map((runs) => {
-      const state = states[kept.indexOf(runs - 1) + 1]!; // the last one comes first
-      return dropsFirst ? state.subarray(hiddenSize) : state;
-    });
-    const n = parts[0]!.length / hiddenSize;
-    const out = new Float32Array(n * hiddenSize * parts.length);
-    for (let t = 0; t < n; t++) {
-      for (const [i, part] of parts.entries())
-        out.set(part.subarray(t * hiddenSize, (t + 1) * hiddenSize), (t * parts.length + i) * hiddenSize);
-    }
-    return [out];
-  };
+  return { loader, tower: loadTower(loader, tower, spec, ends) };
 }
 
 /** The rows of a square table in the order that patches of a full frame read them in. */
@@ -206,8 +177,7 @@ export const llavaEyes: VisionFamily<LlavaConfig> = {
     const plain = specOfClip(imageToken, side, 1, tower);
     const extraTokens = isClip === isFull ? (isClip ? 1 : -1) : 0;
     const spec = extraTokens === 0 ? plain : ({ ...plain, extraTokens, maxTokens: side ** 2 + extraTokens } as const);
-    const givesFirst = isClip && isFull;
-    return { ...rest, tower, spec, isClip, isPixtral: false, hasLastNorm: false, features, givesFirst };
+    return { ...rest, tower, spec, isClip, isPixtral: false, hasLastNorm: false, features };
   },
   specOf: ({ spec }) => spec,
   load(config, context, capacity) {
@@ -228,14 +198,14 @@ export const llavaEyes: VisionFamily<LlavaConfig> = {
         { linear: second, activation: null },
       ];
     };
-    if (config.isPixtral) return loadPixtralEyes(config, context, capacity, steps, "concat", null);
+    if (config.isPixtral) return loadPixtralEyes(config, context, capacity, steps, null);
     const roots = [
       "vision_tower.",
       "vision_tower.vision_model.",
       "model.vision_tower.",
       "model.vision_tower.vision_model.",
     ];
-    return loadFixed(config, context, roots, "none", (loader) => ({ norm: null, steps: steps(loader) }));
+    return loadFixed(config, context, roots, "concat", steps);
   },
   ignoredTensors: () => [
     ...UNUSED,
@@ -244,34 +214,25 @@ export const llavaEyes: VisionFamily<LlavaConfig> = {
   ],
 };
 
-function selection({ features, spec, tower }: ClipConfig): { select?: ReturnType<typeof sideBySide> } {
-  const isPlain = features === undefined || (features.length === 1 && spec.extraTokens !== -1);
-  return isPlain ? {} : { select: sideBySide(features, tower.hiddenSize, spec.extraTokens === -1) };
-}
-
 /** Eyes with a tower of frames of one size. */
 function loadFixed(
   config: ClipConfig,
   context: Omit<LoadContext, "capacity">,
   roots: readonly string[],
-  kind: Gather,
-  load: (loader: Loader) => { norm: ReturnType<typeof loadNorm> | null; steps: ProjectorStep[] },
+  gather: Gather,
+  stepsOf: (loader: Loader) => ProjectorStep[],
 ): Eyes {
+  const { spec, features } = config;
   const probe = new Loader({ ...context, capacity: { maxTokens: 1, maxLogitRows: 1 } });
   const root = prefixOf(probe, roots, "embeddings.position_embedding.weight");
-  const { loader, tower, whole } = loadClipTower(context, root, config);
-  const maxTokens = config.spec.maxTokens!;
-  const { norm, steps } = load(loader);
-  return new TowerEyes({
-    spec: config.spec,
-    maxTokens,
-    hiddenSize: config.tower.hiddenSize,
-    tower,
-    staged: whole.staged,
-    gather: kind,
-    ...selection(config),
-    projectors: [new Projector(loader.device, maxTokens, norm, steps)],
-  });
+  const { loader, tower } = loadClipTower(context, root, config);
+  const { device } = context;
+  const { hiddenSize } = config.tower;
+  // A tower runs as far as its last feature.
+  const moments: Moment[] = features?.map((runs) => (runs === Math.max(...features) ? "end" : runs)) ?? ["end"];
+  const shape = { hiddenSize, unit: spec.merge ** 2, gather, moments };
+  const projectors = [new Projector(device, tower.maxRows, shape, stepsOf(loader))];
+  return new TowerEyes({ device, spec, maxTokens: spec.maxTokens!, tower, projectors });
 }
 
 // --- Gemma 3 -------------------------------------------------------------------------------------------------------
@@ -310,7 +271,7 @@ export const gemma3Eyes: VisionFamily<ClipConfig> = {
       const norm = loadNorm(loader, `${root}mm_soft_emb_norm`, tower.hiddenSize, rmsStyle(tower.norm.eps, 1));
       const part = { name: `${root}${name}`, rows: textSize, cols: tower.hiddenSize };
       const linear = new Linear(loader.device, loader.matrix([part], { transposed: true }), null);
-      return { norm, steps: [{ linear, activation: null }] };
+      return [{ norm, linear, activation: null }];
     });
   },
   ignoredTensors: () => [/\.head\./, /position_ids$/],
@@ -338,7 +299,7 @@ export const smolvlmEyes: VisionFamily<ClipConfig> = {
         [{ name: `${root}${name}`, rows: textSize }],
         tower.hiddenSize * spec.merge ** 2,
       );
-      return { norm: null, steps: [{ linear, activation: null }] };
+      return [{ linear, activation: null }];
     });
   },
   ignoredTensors: () => [/\.head\./, /position_ids$/],

@@ -7,13 +7,13 @@
 import { MEDIUM_ID } from "../../../core/batch.js";
 import { toFloat32 } from "../../../core/dequantize/dequantize.js";
 import type { TensorSource } from "../../../core/tensor.js";
-import { permuteRows, reshaped } from "../../../formats/tensor-views.js";
+import { madeTensor, permuteRows, reshaped } from "../../../formats/tensor-views.js";
 import { PLAIN_ATTENTION } from "../../blocks/attention.js";
-import { type Bounds, loadLinear } from "../../blocks/linear.js";
+import { type Bounds, Linear, loadLinear } from "../../blocks/linear.js";
 import { plainNorm, rmsStyle } from "../../blocks/norm.js";
 import { Loader } from "../../loader.js";
 import { TowerEyes } from "../eyes.js";
-import { loadPatchLinear, loadTower, type TowerConfig } from "../load-tower.js";
+import { loadPatchLinear, loadTower, type TowerConfig, towerCapacity } from "../load-tower.js";
 import { mappedSource } from "../mapped-source.js";
 import { halvedAngles } from "../positions.js";
 import { Projector } from "../projector.js";
@@ -125,52 +125,55 @@ export const gemma4Eyes: VisionFamily<Gemma4EyesConfig> = {
       ...context,
       source,
       ...(config.isBounded ? { bounds: (name: string) => boundsOf(context.source, name) } : {}),
-      capacity: { maxTokens: maxTokens * spec.merge ** 2, maxLogitRows: 1 },
+      capacity: towerCapacity(context.device, maxTokens * spec.merge ** 2),
     });
     const root = prefixOf(loader, ["model.vision_tower.", "vision_tower."], "patch_embedder.input_proj.weight");
     const tower = { ...plain, names: { ...plain.names, layer: (i: number) => `${root}${plain.names.layer(i)}` } };
     const table = loader.hostValues(`${root}patch_embedder.position_embedding_table`, [2, numPositions, hiddenSize]);
     const patchShape = [hiddenSize, 3 * patches.size ** 2];
-    const loaded = loadTower(loader, tower, {
+    const loaded = loadTower(loader, tower, spec, {
       patch: loadPatchLinear(loader, `${root}patch_embedder.input_proj.weight`, patchShape, null),
       first: null,
       positionsOf: (rows, columns) => crossPositions(table, numPositions, hiddenSize, rows, columns),
       before: null,
       after: null,
-      kept: [],
     });
     const embed = prefixOf(loader, ["model.embed_vision.", "embed_vision."], "embedding_projection.weight");
     const linear = loadLinear(loader, [{ name: `${embed}embedding_projection`, rows: textSize }], hiddenSize);
-    const standard = config.isStandardized
-      ? {
-          bias: loader.hostValues(`${root}std_bias`, [hiddenSize]),
-          scale: loader.hostValues(`${root}std_scale`, [hiddenSize]),
-        }
-      : null;
-    const growth = Math.sqrt(hiddenSize);
-    return new TowerEyes({
-      spec,
-      maxTokens,
+    const { device } = loader;
+    const shape = {
       hiddenSize,
-      tower: loaded.tower,
-      staged: loaded.whole.staged,
+      unit: spec.merge ** 2,
       gather: "mean",
-      adjustPatches: (values) => {
-        for (let i = 0; i < values.length; i++) values[i] = 2 * Math.fround(values[i]! - 0.5);
-      },
-      adjust: (values) => {
-        for (let i = 0; i < values.length; i++) {
-          const c = i % hiddenSize;
-          values[i]! *= growth;
-          if (standard !== null) values[i] = (values[i]! - standard.bias[c]!) * standard.scale[c]!;
-        }
-      },
-      projectors: [
-        new Projector(loader.device, maxTokens, plainNorm(loader, hiddenSize, norm), [{ linear, activation: null }]),
-      ],
-    });
+      moments: ["end"],
+      scale: Math.sqrt(hiddenSize),
+    } as const;
+    const projectors = [
+      new Projector(device, loaded.maxRows, shape, [
+        ...(config.isStandardized ? [{ linear: standardization(loader, root, hiddenSize), activation: null }] : []),
+        { norm: plainNorm(loader, hiddenSize, norm), linear, activation: null },
+      ]),
+    ];
+    const adjustPatches = (values: Float32Array): void => {
+      for (let i = 0; i < values.length; i++) values[i] = 2 * Math.fround(values[i]! - 0.5);
+    };
+    return new TowerEyes({ device, spec, maxTokens, tower: loaded, adjustPatches, projectors });
   },
 };
+
+/** (x - bias) * scale, number by number: a matrix with nothing beside its diagonal. */
+function standardization(loader: Loader, root: string, size: number): Linear {
+  const bias = loader.hostValues(`${root}std_bias`, [size]);
+  const scale = loader.hostValues(`${root}std_scale`, [size]);
+  const matrix = madeTensor(`${root}std_scale`, "f32", [size, size], () => {
+    const values = new Float32Array(size * size);
+    for (let i = 0; i < size; i++) values[i * size + i] = scale[i]!;
+    return new Uint8Array(values.buffer);
+  });
+  const shift = bias.map((value, i) => -value * scale[i]!);
+  const { device } = loader;
+  return new Linear(device, loader.matrixOf([matrix], { quantize: "none" }), device.loadTensor(shift, 1, size));
+}
 
 /** The bounds beside a matrix; null: it is not one of those that have them. */
 function boundsOf(source: TensorSource, name: string): Bounds | null {

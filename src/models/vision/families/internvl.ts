@@ -8,7 +8,7 @@ import { layerNormStyle, loadNorm, rmsStyle } from "../../blocks/norm.js";
 import type { ConfigReader } from "../../config-reader.js";
 import { Loader } from "../../loader.js";
 import { TowerEyes } from "../eyes.js";
-import { loadPatchLinear, loadTower, type TowerConfig } from "../load-tower.js";
+import { loadPatchLinear, loadTower, type TowerConfig, towerCapacity } from "../load-tower.js";
 import { mappedSource, scaledRows } from "../mapped-source.js";
 import { rasterPositions } from "../positions.js";
 import { Projector } from "../projector.js";
@@ -109,7 +109,8 @@ export const internvlEyes: VisionFamily<InternvlConfig> = {
     const { hiddenSize, patches } = plain;
     const numPatches = spec.side! ** 2;
     const { source } = context;
-    const capacity = { maxTokens: numPatches + 1, maxLogitRows: 1 };
+    const { device } = context;
+    const capacity = towerCapacity(device, numPatches + 1);
     const scaled = mappedSource(source, (tensor, name) => {
       const found = /^(.*\.layer\.\d+\.)(attention\.projection_layer|mlp\.fc2)\.(weight|bias)$/.exec(name);
       if (found === null) return tensor;
@@ -129,13 +130,12 @@ export const internvlEyes: VisionFamily<InternvlConfig> = {
     const first = loader
       .hostValues(`${root}embeddings.cls_token`, [1, 1, hiddenSize])
       .map((value, i) => value + table[i]! - bias[i]!);
-    const loaded = loadTower(loader, tower, {
+    const loaded = loadTower(loader, tower, spec, {
       patch: loadPatchLinear(loader, `${patch}.weight`, [hiddenSize, 3, patches.size, patches.size], `${patch}.bias`),
       first,
       positionsOf: rasterPositions(table, hiddenSize, 1),
       before: null,
       after: hasLastNorm ? loadNorm(loader, `${root}layernorm`, hiddenSize, layerNormStyle(plain.norm.eps)) : null,
-      kept: [],
     });
     const projector = prefixOf(loader, ["multi_modal_projector.", "model.multi_modal_projector."], "linear_1.weight");
     const inputs = hiddenSize * spec.merge ** 2;
@@ -143,18 +143,12 @@ export const internvlEyes: VisionFamily<InternvlConfig> = {
       loadLinear(loader, [{ name: `${projector}${name}`, rows: textSize }], cols, { hasBias: true });
     const norm = loadNorm(loader, `${projector}layer_norm`, inputs, layerNormStyle(1e-5));
     const steps = [
-      { linear: linear("linear_1", inputs), activation: config.activation },
+      { norm, linear: linear("linear_1", inputs), activation: config.activation },
       { linear: linear("linear_2", textSize), activation: null },
     ];
-    return new TowerEyes({
-      spec,
-      maxTokens: spec.maxTokens!,
-      hiddenSize,
-      tower: loaded.tower,
-      staged: loaded.whole.staged,
-      gather: "concat",
-      projectors: [new Projector(loader.device, spec.maxTokens!, norm, steps)],
-    });
+    const gathered = { hiddenSize, unit: spec.merge ** 2, gather: "concat", moments: ["end"] } as const;
+    const projectors = [new Projector(device, loaded.maxRows, gathered, steps)];
+    return new TowerEyes({ device, spec, maxTokens: spec.maxTokens!, tower: loaded, projectors });
   },
   ignoredTensors: ({ hasLastNorm }) => (hasLastNorm ? [] : [/\.layernorm\.(weight|bias)$/, /\.layer\.\d+\./]),
 };

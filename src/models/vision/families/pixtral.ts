@@ -9,8 +9,9 @@ import type { ConfigReader } from "../../config-reader.js";
 import { Loader } from "../../loader.js";
 import type { LoadContext } from "../../model.js";
 import { TowerEyes } from "../eyes.js";
-import { loadPatchLinear, loadTower, type TowerConfig } from "../load-tower.js";
-import { type Gather, Projector, type ProjectorStep } from "../projector.js";
+import { loadPatchLinear, loadTower, type TowerConfig, towerCapacity } from "../load-tower.js";
+import { columnsMoved } from "../mapped-source.js";
+import { Projector, type ProjectorStep } from "../projector.js";
 import type { Angle } from "../tower.js";
 import type { Eyes, EyesCapacity, VisionFamily, VisionSpec } from "../vision-model.js";
 import { prefixOf, runLayers, sectionOf } from "./common.js";
@@ -80,11 +81,10 @@ export function loadPixtralEyes(
   context: Omit<LoadContext, "capacity">,
   capacity: EyesCapacity,
   stepsOf: (loader: Loader) => ProjectorStep[],
-  gather: Gather,
   norm: { readonly names: readonly string[]; readonly eps: number } | null,
 ): Eyes {
   const maxTokens = Math.min(capacity.maxTokens, spec.maxTokens!);
-  const loader = new Loader({ ...context, capacity: { maxTokens: maxTokens * spec.merge ** 2, maxLogitRows: 1 } });
+  const loader = new Loader({ ...context, capacity: towerCapacity(context.device, maxTokens * spec.merge ** 2) });
   const { hiddenSize, patches } = plain;
   const root = prefixOf(loader, ["vision_tower.", "model.vision_tower."], "patch_conv.weight");
   const tower = { ...plain, names: { ...plain.names, layer: (i: number) => `${root}${plain.names.layer(i)}` } };
@@ -97,23 +97,17 @@ export function loadPixtralEyes(
           hiddenSize,
           rmsStyle(norm.eps),
         );
-  const loaded = loadTower(loader, tower, {
+  const loaded = loadTower(loader, tower, spec, {
     patch: loadPatchLinear(loader, `${root}patch_conv.weight`, [hiddenSize, 3, patches.size, patches.size], null),
     first: null,
     positionsOf: null,
     before: loadNorm(loader, `${root}ln_pre`, hiddenSize, plain.norm),
     after,
-    kept: [],
   });
-  return new TowerEyes({
-    spec,
-    maxTokens,
-    hiddenSize,
-    tower: loaded.tower,
-    staged: loaded.whole.staged,
-    gather,
-    projectors: [new Projector(loader.device, maxTokens, null, stepsOf(loader))],
-  });
+  const { device } = context;
+  const shape = { hiddenSize, unit: spec.merge ** 2, gather: "concat", moments: ["end"] } as const;
+  const projectors = [new Projector(device, loaded.maxRows, shape, stepsOf(loader))];
+  return new TowerEyes({ device, spec, maxTokens, tower: loaded, projectors });
 }
 
 interface Mistral3Config extends PixtralConfig {
@@ -152,15 +146,20 @@ export const mistral3Eyes: VisionFamily<Mistral3Config> = {
   specOf: ({ spec }) => spec,
   load(config, context, capacity) {
     const { textSize, hasBias, activation, tower, spec } = config;
+    const { hiddenSize } = tower;
     const roots = ["multi_modal_projector.", "model.multi_modal_projector."];
-    const steps = (loader: Loader): ProjectorStep[] => {
-      const root = prefixOf(loader, roots, "linear_1.weight");
+    const steps = (plain: Loader): ProjectorStep[] => {
+      const root = prefixOf(plain, roots, "linear_1.weight");
+      // The checkpoint has the patches of a token side by side number by number; here they come end to end.
+      const unit = spec.merge ** 2;
+      const columnOf = (i: number): number => (i % hiddenSize) * unit + Math.floor(i / hiddenSize);
+      const change = columnsMoved(columnOf);
+      const loader = plain.mapped(new Map([[`${root}patch_merger.merging_layer.weight`, change]]));
       const linear = (name: string, rows: number, cols: number, bias: boolean) =>
         loadLinear(loader, [{ name: `${root}${name}`, rows }], cols, { hasBias: bias });
-      const { hiddenSize } = tower;
       return [
         {
-          linear: linear("patch_merger.merging_layer", hiddenSize, hiddenSize * spec.merge ** 2, false),
+          linear: linear("patch_merger.merging_layer", hiddenSize, hiddenSize * unit, false),
           activation: null,
         },
         { linear: linear("linear_1", textSize, hiddenSize, hasBias), activation },
@@ -168,6 +167,6 @@ export const mistral3Eyes: VisionFamily<Mistral3Config> = {
       ];
     };
     const norm = { names: roots.map((root) => `${root}norm`), eps: config.eps };
-    return loadPixtralEyes(config, context, capacity, steps, "channels", norm);
+    return loadPixtralEyes(config, context, capacity, steps, norm);
   },
 };

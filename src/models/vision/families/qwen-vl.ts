@@ -8,10 +8,10 @@ import { layerNormStyle, loadNorm, type Norm, rmsStyle } from "../../blocks/norm
 import { Loader } from "../../loader.js";
 import type { LoadContext } from "../../model.js";
 import { TowerEyes } from "../eyes.js";
-import { loadPatchLinear, loadTower, type TowerConfig } from "../load-tower.js";
+import { loadPatchLinear, loadTower, type TowerConfig, towerCapacity } from "../load-tower.js";
 import { bilinearPositions, halvedAngles } from "../positions.js";
 import { Projector } from "../projector.js";
-import type { Windows } from "../tower.js";
+import type { Moment, Windows } from "../tower.js";
 import type { Eyes, EyesCapacity, VisionFamily, VisionSpec } from "../vision-model.js";
 import { prefixOf, sectionOf } from "./common.js";
 
@@ -136,7 +136,7 @@ function load(config: QwenConfig, context: Omit<LoadContext, "capacity">, capaci
   const { hiddenSize, patches } = plain;
   const unit = spec.merge ** 2;
   const { maxTokens } = capacity;
-  const loader = new Loader({ ...context, capacity: { maxTokens: maxTokens * unit, maxLogitRows: 1 } });
+  const loader = new Loader({ ...context, capacity: towerCapacity(context.device, maxTokens * unit) });
   const root = prefixOf(loader, ROOTS, "patch_embed.proj.weight");
   const tower = { ...plain, names: { ...plain.names, layer: (i: number) => `${root}${plain.names.layer(i)}` } };
   const is25 = windows !== null;
@@ -147,36 +147,27 @@ function load(config: QwenConfig, context: Omit<LoadContext, "capacity">, capaci
     loadLinear(loader, [{ name: `${root}${name}`, rows }], hiddenSize * unit, { hasBias: true });
   const table = numPositions === 0 ? null : loader.hostValues(`${root}pos_embed.weight`, [numPositions, hiddenSize]);
   const layersDown = [...deepstack].sort((a, b) => a - b); // rows come in the layers' order, whatever the list's
-  const loaded = loadTower(loader, tower, {
+  const loaded = loadTower(loader, tower, spec, {
     patch: loadPatchLinear(loader, `${patch}.weight`, shape, is25 ? null : `${patch}.bias`),
     first: null,
     positionsOf: table === null ? null : bilinearPositions(table, hiddenSize, spec.merge),
     before: null,
     after: norm(is25 ? "merger.ln_q" : "merger.norm", hiddenSize),
-    kept: layersDown,
     windows: windows && { layers: windowed(plain.numLayers, windows.full), of: windowsOf(windows.side, spec.merge) },
   });
-  const projector = (name: string, own: Norm | null, first: string, second: string): Projector =>
-    new Projector(loader.device, maxTokens, own, [
-      { linear: linear(`${name}.${first}`, hiddenSize * unit), activation: "gelu" },
+  const { device } = loader;
+  const projector = (name: string, own: Norm | null, first: string, second: string, moment: Moment): Projector =>
+    new Projector(device, loaded.maxRows, { hiddenSize, unit, gather: "concat", moments: [moment] }, [
+      { ...(own && { norm: own }), linear: linear(`${name}.${first}`, hiddenSize * unit), activation: "gelu" },
       { linear: linear(`${name}.${second}`, outSize), activation: null },
     ]);
   const deeper = layersDown.map((layer) => {
     const name = `deepstack_merger_list.${deepstack.indexOf(layer)}`;
-    return projector(name, norm(`${name}.norm`, hiddenSize * unit), "linear_fc1", "linear_fc2");
+    return projector(name, norm(`${name}.norm`, hiddenSize * unit), "linear_fc1", "linear_fc2", layer + 1);
   });
-  return new TowerEyes({
-    spec,
-    maxTokens,
-    hiddenSize,
-    tower: loaded.tower,
-    staged: loaded.whole.staged,
-    gather: "concat",
-    projectors: [
-      is25 ? projector("merger", null, "mlp.0", "mlp.2") : projector("merger", null, "linear_fc1", "linear_fc2"),
-      ...deeper,
-    ],
-  });
+  const [first, second] = is25 ? (["mlp.0", "mlp.2"] as const) : (["linear_fc1", "linear_fc2"] as const);
+  const projectors = [projector("merger", null, first, second, "end"), ...deeper];
+  return new TowerEyes({ device, spec, maxTokens, tower: loaded, projectors });
 }
 
 function windowed(numLayers: number, full: readonly number[]): ReadonlySet<number> {
