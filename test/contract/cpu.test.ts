@@ -5,7 +5,7 @@ import { openCpu, roundsToBf16 } from "../support/cpu.js";
 import { runDeviceContract } from "./device.js";
 
 const { device, reason } = await openCpu(1);
-// On tiles x is bf16 as on a GPU, and q8_0 and q4_0 are int8 over 256 columns (native/cpu/src/amx/span-bytes.h), which in matrices of random
+// On tiles x is bf16 as on a GPU, and codes are bytes over 256 columns (native/cpu/src/amx/span-factors.h), which in matrices of random
 // factors is more than among those of models. src/device/cpu/matmul.test.ts compares both, and f32 and f16, with the arithmetic as stated.
 const tolerance = roundsToBf16(device) ? { float: 1.2e-2, integer: 3e-2 } : {};
 device?.close();

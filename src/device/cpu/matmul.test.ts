@@ -3,7 +3,7 @@
 //   float weights    2^-23 * (cols + 8): one rounding per addition
 //   integer weights  the same against int8-rounded activations, which the oracle rounds by its own code
 //   bf16 on tiles    the same against activations rounded to bf16
-//   q8_0 and q4_0 on tiles   the same against activations and weights rounded to int8 over a span
+//   codes of four bits and more on tiles   the same against activations and weights rounded to bytes over a span
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -107,32 +107,98 @@ function weightsOf(tensor: HostTensor): Float32Array {
   return out;
 }
 
-/** Columns over which tiles have weights as int8 with one unit; and of each dtype the most that a factor is a multiple of it, and by how
- * much the products with codes are larger than int8. */
+/** Columns over which tiles have weights as bytes with one unit. */
 const SPAN = 256;
-const SPANS_OF: Partial<Record<TensorDtype, { most: number; over: number }>> = {
-  q8_0: { most: 254, over: 256 },
-  q4_0: { most: 63, over: 4 },
+
+/** What 32 columns are made of, or 16 of them: weight = factor * multiplier * value + minimum. */
+interface Factors {
+  readonly factor: number;
+  /** Undefined: the block has a factor of its own, the multiplier is made of it. */
+  readonly multiplier?: number;
+  readonly minimum?: number;
+}
+
+/** The bytes of a dtype: multiplier * value >> shift, the multiplier of the span's largest factor being `most` where they are made. `middle`:
+ * what is taken off a code where minimums make up for it. */
+interface ByteRule {
+  readonly shift: number;
+  readonly most?: number;
+  readonly middle?: number;
+  readonly largestByte?: number;
+  factors(bytes: DataView, block: number, half: number): Factors;
+}
+
+const half = (view: DataView, at: number) => f16ToF32(view.getUint16(at, true));
+const kScales = (blockBytes: number) => (view: DataView, block: number) => {
+  const at = Math.floor(block / 8) * blockBytes;
+  const g = block % 8;
+  const byte = (i: number) => view.getUint8(at + 4 + i);
+  const scale = g < 4 ? byte(g) & 63 : (byte(g + 4) & 15) | ((byte(g - 4) >> 6) << 4);
+  const minimum = g < 4 ? byte(g + 4) & 63 : (byte(g + 4) >> 4) | ((byte(g) >> 6) << 4);
+  return { factor: half(view, at), multiplier: scale, minimum: -half(view, at + 2) * minimum };
+};
+const RULES: Partial<Record<TensorDtype, ByteRule>> = {
+  q8_0: { shift: 8, most: 254, factors: (view, b) => ({ factor: half(view, b * 34) }) },
+  q4_0: { shift: 2, most: 63, factors: (view, b) => ({ factor: half(view, b * 18) }) },
+  q4_1: {
+    ...{ shift: 2, most: 63, middle: 8 },
+    factors: (view, b) => ({ factor: half(view, b * 20), minimum: half(view, b * 20 + 2) }),
+  },
+  q5_0: { shift: 4, most: 127, factors: (view, b) => ({ factor: half(view, b * 22) }) },
+  q5_1: {
+    ...{ shift: 4, most: 127, middle: 16 },
+    factors: (view, b) => ({ factor: half(view, b * 24), minimum: half(view, b * 24 + 2) }),
+  },
+  q4_k: { shift: 2, factors: kScales(144) },
+  q5_k: { shift: 3, factors: kScales(176) },
+  q6_k: {
+    ...{ shift: 5, largestByte: 127 },
+    factors: (view, b, h) => {
+      const at = Math.floor(b / 8) * 210;
+      return { factor: half(view, at + 208), multiplier: view.getInt8(at + 192 + (b % 8) * 2 + h) };
+    },
+  },
+  iq4_nl: { shift: 7, most: 127, factors: (view, b) => ({ factor: half(view, b * 18) }) },
+  iq4_xs: {
+    shift: 5,
+    factors: (view, b) => {
+      const at = Math.floor(b / 8) * 136;
+      const g = b % 8;
+      const low = (view.getUint8(at + 4 + (g >> 1)) >> (4 * (g % 2))) & 15;
+      const high = (view.getUint16(at + 2, true) >> (2 * g)) & 3;
+      return { factor: half(view, at), multiplier: (low | (high << 4)) - 32 };
+    },
+  },
+  mxfp4: { shift: 4, most: 128, factors: (view, b) => ({ factor: 2 ** (view.getUint8(b * 17) - 128) }) },
 };
 
-/** Weights rounded to int8 over a span: see native/cpu/src/amx/span-bytes.h. */
-function inBytes(w: Float32Array, tensor: HostTensor, { most, over }: { most: number; over: number }): Float32Array {
+/** Weights as tiles meet them, rounded to bytes over a span, and minimums to 16 bits where they are made: see native/cpu/src/amx/span-factors.h. */
+function inBytes(
+  w: Float32Array,
+  tensor: HostTensor,
+  { shift, most, middle = 0, largestByte = 255, factors }: ByteRule,
+): Float32Array {
   const bytes = tensor.bytes();
+  const view = new DataView(bytes.buffer, bytes.byteOffset);
   const cols = tensor.shape[1]!;
-  const blockBytes = (32 * bytes.length) / w.length;
-  const factor = (at: number) => {
-    const block = (at / 32) * blockBytes;
-    return f16ToF32(bytes[block]! + 256 * bytes[block + 1]!);
-  };
-  return w.map((value, at) => {
+  const of = (at: number) => factors(view, Math.floor(at / 32), Math.floor(at / 16) % 2);
+  const raised = (at: number) => Math.fround(Math.fround(of(at).factor * middle) + (of(at).minimum ?? 0));
+  return w.map((weight, at) => {
     const first = at - ((at % cols) % SPAN);
-    let largest = 0;
-    for (let other = first; other < first + Math.min(SPAN, cols - (first % cols)); other += 32)
-      largest = Math.max(largest, Math.abs(factor(other)));
-    const own = factor(at - (at % 32));
-    if (own === 0) return 0;
-    const multiplier = halvesToEven(Math.fround(own * Math.fround(most / largest)));
-    return Math.floor((Math.round(value / own) * multiplier) / over + 0.5) * ((largest * over) / most);
+    const blocks = Array.from({ length: Math.min(SPAN, cols - (first % cols)) / 32 }, (_, b) => first + 32 * b);
+    const { factor, multiplier, minimum = 0 } = of(at);
+    const step = factor * (multiplier ?? 1);
+    const value = step === 0 ? 0 : Math.round((weight - minimum) / step) - middle;
+    const toByte = (by: number) => Math.min(largestByte, Math.floor((value * by) / 2 ** shift + 0.5));
+    if (most === undefined) return toByte(multiplier!) * 2 ** shift * factor + minimum;
+    const largest = Math.max(...blocks.map((block) => Math.abs(of(block).factor)));
+    const made = largest === 0 ? 0 : halvesToEven(Math.fround(factor * Math.fround(most / largest)));
+    const product = toByte(made) * ((largest * 2 ** shift) / most);
+    if (middle === 0) return product;
+    const largestMinimum = Math.max(...blocks.map((block) => Math.abs(raised(block))));
+    return (
+      product + halvesToEven(Math.fround(raised(at) * Math.fround(32767 / largestMinimum))) * (largestMinimum / 32767)
+    );
   });
 }
 
@@ -154,7 +220,14 @@ function run(
   return result;
 }
 
-function assertClose(got: Float32Array, x: ArrayLike<number>, w: Float32Array, n: number, cols: number): void {
+function assertClose(
+  got: Float32Array,
+  x: ArrayLike<number>,
+  w: Float32Array,
+  n: number,
+  cols: number,
+  what = "",
+): void {
   const rows = w.length / cols;
   const tolerance = 2 ** -23 * (cols + 8);
   for (let i = 0; i < n; i++) {
@@ -167,7 +240,7 @@ function assertClose(got: Float32Array, x: ArrayLike<number>, w: Float32Array, n
         size += Math.abs(product);
       }
       const error = Math.abs(got[i * rows + j]! - sum);
-      if (!(error <= tolerance * size)) assert.fail(`[${i}, ${j}] is ${got[i * rows + j]}, expected ${sum}`);
+      if (!(error <= tolerance * size)) assert.fail(`${what} [${i}, ${j}] is ${got[i * rows + j]}, expected ${sum}`);
     }
   }
 }
@@ -204,12 +277,13 @@ for (const isa of ISAS) {
         const cols = block * blocks!;
         const tensor = randomTensor(dtype, rows!, cols, rows! + 2);
         const x = randomFloats(n! * cols, cols + n!);
-        const span = isa === "amx" ? SPANS_OF[dtype] : undefined;
+        const span = isa === "amx" ? RULES[dtype] : undefined;
+        const what = `${dtype}, ${rows} x ${cols}, ${n} rows`;
         const rounded = roundRows(x, n!, cols, span === undefined ? 32 : SPAN);
         // Minimums are added apart and may cancel: they count in the size of what is summed.
         const whole = weightsOf(tensor);
         const w = span === undefined ? whole : inBytes(whole, tensor, span);
-        assertClose(run({ isa, threads: 2 }, [tensor], x, n!), rounded, w, n!, cols);
+        assertClose(run({ isa, threads: 2 }, [tensor], x, n!), rounded, w, n!, cols, what);
       }
     }
   });

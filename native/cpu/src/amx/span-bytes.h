@@ -1,85 +1,10 @@
-// Weights of q8 and q4 as int8 over a span of columns: factor * code = unit * byte, a unit for each output.
-//
-// Maths    the factors of a span are integer multiples of one number, and their products with the codes are rounded, halfway cases up:
-//            q8  multiplier = factor / max |factor| * 254   byte = multiplier * code / 256   unit = max |factor| * 256 / 254
-//            q4  multiplier = factor / max |factor| * 63    byte = multiplier * code / 4     unit = max |factor| * 4 / 63
-// Rounding a weight is off by half a 127th of the largest that its span could have, about as much as x is, and a factor by half a 254th or
-//          63rd of the largest (q4_k has its factors as 63rds too).
+// Codes of panels made bytes, as span-factors.h has them.
 #pragma once
-#include "../encoding.h"
-#include "tiles.h"
+#include "../kernels/matmul-int.h"
+#include "span-factors.h"
 
 namespace pg {
 namespace PG_NS {
-
-constexpr int64_t kSpanBlocks = 8;
-constexpr int64_t kSpanCols = kSpanBlocks * kBlockCols;
-constexpr int64_t spans_of(int64_t cols) { return (cols + kSpanCols - 1) / kSpanCols; }
-// A tile has 64 columns of 16 rows of x, or of 16 outputs.
-constexpr int64_t kIntStepCols = 64;
-constexpr int64_t kSpanSteps = kSpanCols / kIntStepCols;
-constexpr int64_t kTileRowBytes = 64;
-constexpr int64_t kTileBytes = kTileRows * kTileRowBytes;
-constexpr int64_t int_steps_of(int64_t cols) { return (cols + kIntStepCols - 1) / kIntStepCols; }
-
-// A step of a panel: [halves of the outputs][16 groups of 4 columns][16 outputs][4].
-constexpr int64_t kStepBytes = 2 * kTileBytes;
-// Zeros for the second block of a step that has only one.
-PG_INLINE void clear_last_block(uint8_t* step) {
-  for (int half = 0; half < 2; half++) memset(step + half * kTileBytes + kTileBytes / 2, 0, kTileBytes / 2);
-}
-// What panels made at load have of the units: max |factor|, which is an f16 of the file, [32 outputs].
-constexpr int64_t kSpanUnits = kPanelRows * 2;
-// Panels of span8 have, for each span, its steps and then the units.
-constexpr int64_t kSpan8Bytes = kSpanSteps * kStepBytes + kSpanUnits;
-
-template <Codes C>
-constexpr float kMostMultiplied = C == Codes::kByte ? 254.0f : 63.0f;
-template <Codes C>
-PG_INLINE vf unit_of(vf largest) { return v_mul(largest, v_set((C == Codes::kByte ? 256.0f : 4.0f) / kMostMultiplied<C>)); }
-template <Codes C>
-PG_INLINE vf load_unit(const uint8_t* units, int half) { return unit_of<C>(v_load_f16((const uint16_t*)units + half * 16)); }
-
-// Multipliers of 16 outputs in the blocks of a span, and their unit. factors: f16 of the first of `count` blocks; the next are block_bytes on.
-struct SpanMultipliers {
-  vf largest, unit;
-  __m512i of[kSpanBlocks];
-};
-PG_INLINE void store_unit(uint8_t* units, int half, const SpanMultipliers& of) {
-  _mm256_storeu_si256((__m256i*)units + half, _mm512_cvtps_ph(of.largest, _MM_FROUND_TO_NEAREST_INT));
-}
-
-// kCount: of blocks.
-template <Codes C, int kCount>
-PG_INLINE void read_multipliers_of(SpanMultipliers& out, const uint8_t* factors, int64_t block_bytes) {
-  vf values[kCount];
-  // Magnitudes order by their bits, and NaN comes out on top. What is not finite reaches the output by the unit.
-  __m512i most = _mm512_setzero_si512();
-#pragma GCC unroll 8
-  for (int b = 0; b < kCount; b++) {
-    values[b] = v_load_f16((const uint16_t*)(factors + b * block_bytes));
-    most = _mm512_max_epi32(most, _mm512_and_si512(_mm512_castps_si512(values[b]), _mm512_set1_epi32(0x7fffffff)));
-  }
-  out.largest = _mm512_castsi512_ps(most);
-  out.unit = unit_of<C>(out.largest);
-  const vf inverse = _mm512_maskz_div_ps(_mm512_test_epi32_mask(most, most), v_set(kMostMultiplied<C>), out.largest);
-#pragma GCC unroll 8
-  for (int b = 0; b < kCount; b++) out.of[b] = _mm512_cvtps_epi32(v_mul(values[b], inverse));
-}
-
-template <Codes C>
-PG_INLINE void read_multipliers(SpanMultipliers& out, const uint8_t* factors, int64_t block_bytes, int64_t count) {
-  switch (count) {
-    case 1: return read_multipliers_of<C, 1>(out, factors, block_bytes);
-    case 2: return read_multipliers_of<C, 2>(out, factors, block_bytes);
-    case 3: return read_multipliers_of<C, 3>(out, factors, block_bytes);
-    case 4: return read_multipliers_of<C, 4>(out, factors, block_bytes);
-    case 5: return read_multipliers_of<C, 5>(out, factors, block_bytes);
-    case 6: return read_multipliers_of<C, 6>(out, factors, block_bytes);
-    case 7: return read_multipliers_of<C, 7>(out, factors, block_bytes);
-    default: return read_multipliers_of<C, kSpanBlocks>(out, factors, block_bytes);
-  }
-}
 
 PG_INLINE __m512i each_byte(__m512i x) {  // the lowest of 32 bits, four times
   return _mm512_shuffle_epi8(x, _mm512_set4_epi32(0x0c0c0c0c, 0x08080808, 0x04040404, 0));
@@ -101,20 +26,48 @@ PG_INLINE __m512i looked_up(__m512i index, __m512i table) {
 #endif
 }
 
-// How the codes of a block become bytes that are larger by `excess` (0 or 128).
-template <Codes C>
-struct BlockBytes;
+// How the codes of 16 outputs in a block become bytes: vector v of codes, [16 outputs][4 columns], those of groups v and, where there are two
+// parts, v + 4. excess: by how much larger signed ones are (0 or 128).
+template <int E>
+struct BlockBytes {
+  static constexpr EncodingSpec spec = spec_of(E);
+  static constexpr ByteRule rule = byte_rule(E);
+  static constexpr int kParts = 2, kHalves = SpanMultipliers<E>::kHalves;
+  __m512i multipliers[kHalves], excess;
+  [[gnu::always_inline]] BlockBytes(const SpanMultipliers<E>& of, int64_t b, int larger_by) : excess(_mm512_set1_epi8((char)larger_by)) {
+    for (int part = 0; part < kHalves; part++) multipliers[part] = _mm512_slli_epi16(each_pair(of.of[b][part]), 7 - rule.shift);
+  }
+  // Values in the upper half of 16 bits: a rounded product with a multiplier, shifted, is the byte.
+  [[gnu::always_inline]] __m512i group(const uint8_t* codes, int at, __m512i multiplier) const {
+    __m512i value = load_codes<spec.codes>(codes, 0, at);
+    if constexpr (!rule.is_unsigned) value = _mm512_sub_epi8(value, _mm512_set1_epi8(kMiddle));
+    const __m512i even = _mm512_mulhrs_epi16(_mm512_slli_epi16(value, 8), multiplier);
+    const __m512i odd = _mm512_mulhrs_epi16(_mm512_and_si512(value, _mm512_set1_epi16((short)0xff00)), multiplier);
+    __m512i out;
+    if constexpr (rule.saturates)
+      out = _mm512_shuffle_epi8(_mm512_packs_epi16(even, odd), _mm512_set4_epi32(0x0f070e06, 0x0d050c04, 0x0b030a02, 0x09010800));
+    else out = _mm512_mask_blend_epi8(0xaaaaaaaaaaaaaaaaull, even, _mm512_slli_epi16(odd, 8));
+    return rule.is_unsigned ? out : _mm512_xor_si512(out, excess);
+  }
+  [[gnu::always_inline]] void make(__m512i (&out)[kParts], const uint8_t* codes, int v) const {
+    out[0] = group(codes, v, multipliers[0]);
+    out[1] = group(codes, v + 4, multipliers[kHalves - 1]);
+  }
+
+ private:
+  static constexpr char kMiddle = (char)(spec.codes == Codes::kFive ? 16 : offset_of(spec.codes));
+};
 
 // 16 bits of multiplier * code + constant, of which the upper eight count.
 template <>
-struct BlockBytes<Codes::kByte> {
+struct BlockBytes<kEncodingQ8> {
   static constexpr int kParts = 1;
   __m512i multipliers, constants;
-  [[gnu::always_inline]] BlockBytes(__m512i multiplier, int excess)
-      : multipliers(each_pair(multiplier)),
+  [[gnu::always_inline]] BlockBytes(const SpanMultipliers<kEncodingQ8>& of, int64_t b, int excess)
+      : multipliers(each_pair(of.of[b][0])),
         constants(_mm512_sub_epi16(_mm512_set1_epi16((short)(128 + 256 * excess)), _mm512_slli_epi16(multipliers, 7))) {}
-  // A vector of codes, [16 outputs][4 columns].
-  [[gnu::always_inline]] void make(__m512i (&out)[kParts], __m512i codes) const {
+  [[gnu::always_inline]] void make(__m512i (&out)[kParts], const uint8_t* from, int v) const {
+    const __m512i codes = _mm512_loadu_si512(from + v * 128);
     const auto number = [&](__m512i code) { return _mm512_add_epi16(_mm512_mullo_epi16(code, multipliers), constants); };
     const __m512i even = number(_mm512_and_si512(codes, _mm512_set1_epi16(255))), odd = number(_mm512_srli_epi16(codes, 8));
     const __m512i upper = _mm512_set4_epi32(0x000f000d, 0x000b0009, 0x00070005, 0x00030001);
@@ -124,11 +77,12 @@ struct BlockBytes<Codes::kByte> {
 
 // multiplier = 4 * whole + quarters: whole * code fits a byte, so one multiplication does for two of them (codes of a negative one are turned
 // round, which keeps products from borrowing of each other), and the quarters' part is looked up.
-template <>
-struct BlockBytes<Codes::kNibbleOffset> {
+template <int E>
+struct SignedNibbleBytes {
   static constexpr int kParts = 2;
   __m512i wholes, turned, quarters, offsets;
-  [[gnu::always_inline]] BlockBytes(__m512i multiplier, int excess) {
+  [[gnu::always_inline]] SignedNibbleBytes(const SpanMultipliers<E>& of, int64_t b, int excess) {
+    const __m512i multiplier = of.of[b][0];
     const __m512i whole = _mm512_srai_epi32(multiplier, 2), size = _mm512_abs_epi32(whole);
     turned = _mm512_srai_epi32(multiplier, 31);
     wholes = each_pair(size);
@@ -137,8 +91,8 @@ struct BlockBytes<Codes::kNibbleOffset> {
     const __m512i sevens = _mm512_sub_epi32(size, _mm512_slli_epi32(size, 3));
     offsets = each_byte(_mm512_add_epi32(_mm512_set1_epi32(excess), _mm512_sub_epi32(sevens, _mm512_andnot_si512(turned, size))));
   }
-  // The group of the lower nibbles and that of the upper ones.
-  [[gnu::always_inline]] void make(__m512i (&out)[kParts], __m512i codes) const {
+  [[gnu::always_inline]] void make(__m512i (&out)[kParts], const uint8_t* from, int v) const {
+    const __m512i codes = _mm512_loadu_si512(from + v * 128);
     alignas(64) static constexpr int8_t kQuarters[64] = {
         0,  0,  0,  0,  0,  0,  0,  0,  0, 0, 0, 0, 0, 0, 0, 0,   // (code - 8) * 0 / 4
         -2, -2, -1, -1, -1, -1, 0,  0,  0, 0, 1, 1, 1, 1, 2, 2,   // * 1 / 4
@@ -155,16 +109,49 @@ struct BlockBytes<Codes::kNibbleOffset> {
   }
 };
 
+template <>
+struct BlockBytes<kEncodingQ4> : SignedNibbleBytes<kEncodingQ4> {
+  using SignedNibbleBytes::SignedNibbleBytes;
+};
+template <>
+struct BlockBytes<kEncodingQ4M> : SignedNibbleBytes<kEncodingQ4M> {
+  using SignedNibbleBytes::SignedNibbleBytes;
+};
+
+// The same where neither multipliers nor values are negative.
+alignas(64) inline constexpr uint8_t kCodeQuarters[64] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,   // code * 0 / 4
+                                                          0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3, 4, 4,   // * 1 / 4
+                                                          0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7, 8,   // * 2 / 4
+                                                          0, 1, 2, 2, 3, 4, 5, 5, 6, 7, 8, 8, 9, 10, 11, 11};  // * 3 / 4
+template <>
+struct BlockBytes<kEncodingQ4K> {
+  static constexpr int kParts = 2;
+  __m512i wholes, quarters;
+  [[gnu::always_inline]] BlockBytes(const SpanMultipliers<kEncodingQ4K>& of, int64_t b, int) {
+    wholes = each_pair(_mm512_srli_epi32(of.of[b][0], 2));
+    quarters = each_byte(_mm512_slli_epi32(_mm512_and_si512(of.of[b][0], _mm512_set1_epi32(3)), 4));
+  }
+  [[gnu::always_inline]] void make(__m512i (&out)[kParts], const uint8_t* from, int v) const {
+    const __m512i codes = _mm512_loadu_si512(from + v * 128), mask = _mm512_set1_epi8(15), table = _mm512_load_si512(kCodeQuarters);
+    const auto bytes = [&](__m512i nibbles) {
+      const __m512i rest = looked_up(_mm512_ternarylogic_epi32(nibbles, mask, quarters, 0xea), table);  // a & b | c
+      return _mm512_add_epi8(_mm512_mullo_epi16(_mm512_and_si512(nibbles, mask), wholes), rest);
+    };
+    out[0] = bytes(codes);
+    out[1] = bytes(_mm512_srli_epi16(codes, 4));
+  }
+};
+
 // The codes of 16 outputs of a block as bytes, [8 groups of 4 columns][16 outputs][4].
-template <Codes C>
-PG_INLINE void make_bytes(uint8_t* out, const uint8_t* codes, __m512i multiplier) {
-  using Block = BlockBytes<C>;
+template <int E>
+PG_INLINE void make_bytes(uint8_t* out, const uint8_t* codes, const SpanMultipliers<E>& multipliers, int64_t b) {
+  using Block = BlockBytes<E>;
   constexpr int kVectors = 8 / Block::kParts;
-  const Block block(multiplier, 0);
+  const Block block(multipliers, b, 0);
 #pragma GCC unroll 8
   for (int v = 0; v < kVectors; v++) {
     __m512i made[Block::kParts];
-    block.make(made, _mm512_loadu_si512(codes + v * 128));
+    block.make(made, codes, v);
 #pragma GCC unroll 2
     for (int part = 0; part < Block::kParts; part++) _mm512_store_si512(out + (v + part * kVectors) * 64, made[part]);
   }

@@ -16,7 +16,7 @@ constexpr int kFewRows = 3;
 // Up to MR rows of a tile of x, from a block on.
 struct BlockRows {
   const uint8_t* quants;  // kTileRowBytes apart
-  const int32_t* sums;    // less those of the block, row_sums apart
+  const int16_t* sums;    // less those of the block, row_sums apart
   int64_t row_sums;
   [[gnu::always_inline]] __m512i columns(int64_t row, int group) const {  // four of a row, for every output
     int32_t four;
@@ -27,15 +27,16 @@ struct BlockRows {
 };
 
 // 16 outputs of a block by MR rows, as bytes.
-template <Codes C, int MR>
-PG_INLINE void add_bytes(__m512i (&sums)[MR], const uint8_t* codes, __m512i multiplier, const BlockRows& x) {
-  const BlockBytes<C> block(multiplier, 128);
+template <int E, int MR>
+PG_INLINE void add_bytes(__m512i (&sums)[MR], const uint8_t* codes, const SpanMultipliers<E>& multipliers, int64_t b, const BlockRows& x) {
+  const BlockBytes<E> block(multipliers, b, 128);
+  if constexpr (!byte_rule(E).is_unsigned)
 #pragma GCC unroll 8
-  for (int i = 0; i < MR; i++) sums[i] = _mm512_add_epi32(sums[i], _mm512_set1_epi32(x.minus(i) * 128));
+    for (int i = 0; i < MR; i++) sums[i] = _mm512_add_epi32(sums[i], _mm512_set1_epi32(x.minus(i) * 128));
 #pragma GCC unroll 8
   for (int v = 0; v < 8 / block.kParts; v++) {
     __m512i w[block.kParts];
-    block.make(w, _mm512_loadu_si512(codes + v * 128));
+    block.make(w, codes, v);
 #pragma GCC unroll 2
     for (int part = 0; part < block.kParts; part++)
 #pragma GCC unroll 8
@@ -47,11 +48,7 @@ PG_INLINE void add_bytes(__m512i (&sums)[MR], const uint8_t* codes, __m512i mult
 // than making bytes of both where rows are one or two.
 template <int MR>
 PG_INLINE void add_codes(__m512i (&sums)[MR], const uint8_t* codes, __m512i multiplier, const BlockRows& x) {
-  alignas(64) static constexpr uint8_t kQuarters[64] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,   // code * 0 / 4
-                                                        0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3, 4, 4,   // * 1 / 4
-                                                        0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7, 8,   // * 2 / 4
-                                                        0, 1, 2, 2, 3, 4, 5, 5, 6, 7, 8, 8, 9, 10, 11, 11};  // * 3 / 4
-  const __m512i mask = _mm512_set1_epi8(15), table = _mm512_load_si512(kQuarters);
+  const __m512i mask = _mm512_set1_epi8(15), table = _mm512_load_si512(kCodeQuarters);
   const __m512i rest = _mm512_and_si512(_mm512_slli_epi32(multiplier, 4), _mm512_set1_epi32(0x30)), quarters = each_byte(rest);
   const __m512i whole = _mm512_and_si512(_mm512_srai_epi32(multiplier, 2), _mm512_set1_epi32(0xffff));
   // What is too much for a code (8, and 16 times the quarters, which lie above it) and for a rest (8 times the quarters, over 4).
@@ -95,42 +92,48 @@ PG_INLINE void finish_few_rows(const Gemm& g, const vf (&sum)[2][MR], int64_t pa
 // Rows [first, first + MR) of a tile of x by one panel.
 template <int E, int MR>
 void few_rows(const Gemm& g, int64_t panel, int64_t tile, int64_t first, bool ahead) {
-  constexpr EncodingSpec spec = spec_of(E);
   const SpanRows x = span_rows(g.tile_of(tile), g.tiles.height(tile), g.cols);
   const int64_t blocks = blocks_of(g.cols), row_sums = spans_of(g.cols) * kSpanBlocks;
-  const uint8_t* codes = g.panels + panel * g.panel_bytes;
+  const uint8_t* span = g.panels + panel * g.panel_bytes;
   vf sum[2][MR];
 #pragma GCC unroll 2
   for (int j = 0; j < 2; j++)
 #pragma GCC unroll 8
     for (int i = 0; i < MR; i++) sum[j][i] = v_set(0.0f);
-  for (int64_t begin = 0; begin < blocks; begin += kSpanBlocks) {
-    const int64_t end = begin + kSpanBlocks < blocks ? begin + kSpanBlocks : blocks;
-    SpanMultipliers multipliers[2];
+  for (int64_t begin = 0; begin < blocks; begin += kSpanBlocks, span += span_bytes<E>()) {
+    const int64_t count = begin + kSpanBlocks < blocks ? kSpanBlocks : blocks - begin;
+    SpanMultipliers<E> multipliers[2];
     __m512i whole[2][MR];
 #pragma GCC unroll 2
     for (int j = 0; j < 2; j++) {
-      read_multipliers<spec.codes>(multipliers[j], codes + code_bytes(spec.codes) + j * 32, block_bytes(spec), end - begin);
+      read_multipliers(multipliers[j], span, j, count);
 #pragma GCC unroll 8
       for (int i = 0; i < MR; i++) whole[j][i] = _mm512_setzero_si512();
     }
-    for (int64_t b = begin; b < end; b++, codes += block_bytes(spec)) {
-      if (ahead) ask_ahead_of(codes, block_bytes(spec));
-      const BlockRows rows = {x.quants + (b / 2 * x.height + first) * kTileRowBytes + b % 2 * kBlockCols, x.sums + first * row_sums + b,
+    for (int64_t b = 0; b < count; b++) {
+      const uint8_t* codes = block_at<E>(span, b);
+      if (ahead) ask_ahead_of(codes, block_bytes(spec_of(E)));
+      const int64_t at = begin + b;
+      const BlockRows rows = {x.quants + (at / 2 * x.height + first) * kTileRowBytes + at % 2 * kBlockCols, x.sums + first * row_sums + at,
                               row_sums};
 #pragma GCC unroll 2
       for (int j = 0; j < 2; j++) {
-        if constexpr (spec.codes != Codes::kByte && MR <= 2) add_codes<MR>(whole[j], codes + j * 64, multipliers[j].of[b - begin], rows);
-        else add_bytes<spec.codes, MR>(whole[j], codes + j * 64, multipliers[j].of[b - begin], rows);
+        if constexpr (E == kEncodingQ4 && MR <= 2) add_codes<MR>(whole[j], codes + j * 64, multipliers[j].of[b][0], rows);
+        else add_bytes<E, MR>(whole[j], codes + j * 64, multipliers[j], b, rows);
       }
     }
 #pragma GCC unroll 2
-    for (int j = 0; j < 2; j++)
+    for (int j = 0; j < 2; j++) {
+      SpanMinimums minimums;
+      if constexpr (kHasMinimums<E>) read_minimums<E>(minimums, span, j, count);
 #pragma GCC unroll 8
       for (int i = 0; i < MR; i++) {
-        const vf factor = v_mul(multipliers[j].unit, v_set(x.scales[begin / kSpanBlocks * x.height + first + i]));
-        sum[j][i] = v_madd(_mm512_cvtepi32_ps(whole[j][i]), factor, sum[j][i]);
+        const float scale = x.scales[begin / kSpanBlocks * x.height + first + i];
+        if constexpr (kHasMinimums<E>)
+          sum[j][i] = add_span(sum[j][i], whole[j][i], multipliers[j].unit, minimums, x.sums + (first + i) * row_sums + begin, scale);
+        else sum[j][i] = v_madd(_mm512_cvtepi32_ps(whole[j][i]), v_mul(multipliers[j].unit, v_set(scale)), sum[j][i]);
       }
+    }
   }
   finish_few_rows(g, sum, panel, g.tiles.first(tile) + first);
 }
@@ -168,7 +171,7 @@ void few_rows_of_bytes(const Gemm& g, int64_t panel, int64_t tile, int64_t first
       }
     }
     for (int j = 0; j < 2; j++) {
-      const vf unit = load_unit<Codes::kByte>(bytes, j);
+      const vf unit = load_unit<kEncodingQ8>(bytes, j);
       for (int i = 0; i < MR; i++) {
         const vf factor = v_mul(unit, v_set(x.scales[begin / kSpanSteps * x.height + first + i]));
         sum[j][i] = v_madd(_mm512_cvtepi32_ps(whole[j][i]), factor, sum[j][i]);
@@ -258,7 +261,7 @@ void few_rows_of_nibbles(const Gemm& g, int64_t panel, int64_t tile, int64_t fir
         if (count == kSpanBlocks) dot_four<true>(fours[i], span, count, output, columns, ahead);
         else dot_part_of_four(fours[i], span, count, output, columns);
       }
-      const vf unit = load_unit<Codes::kNibble>(span + span4_units_at(count), half);
+      const vf unit = load_unit<kEncodingQ4>(span + span4_units_at(count), half);
 #pragma GCC unroll 8
       for (int i = 0; i < MR; i++) {
         const __m512i whole = _mm512_add_epi32(sum_lanes(fours[0][i], fours[1][i], fours[2][i], fours[3][i]), _mm512_set1_epi32(minus[i] * 128));
@@ -293,10 +296,23 @@ void few_rows_gemm(const Gemm& g, int64_t panel_begin, int64_t panel_end, int64_
 
 }  // namespace
 
-const GemmFn gemm_q8_few_rows = few_rows_gemm<kEncodingQ8>;
-const GemmFn gemm_q4_few_rows = few_rows_gemm<kEncodingQ4>;
-const GemmFn gemm_span8_few_rows = few_rows_gemm<kEncodingSpan8>;
-const GemmFn gemm_span4_few_rows = few_rows_gemm<kEncodingSpan4>;
+const EncodingGemms span_few_rows = [] {
+  EncodingGemms gemms = {};
+  gemms.of[kEncodingSpan8] = few_rows_gemm<kEncodingSpan8>;
+  gemms.of[kEncodingSpan4] = few_rows_gemm<kEncodingSpan4>;
+  gemms.of[kEncodingQ8] = few_rows_gemm<kEncodingQ8>;
+  gemms.of[kEncodingQ4] = few_rows_gemm<kEncodingQ4>;
+  gemms.of[kEncodingQ4M] = few_rows_gemm<kEncodingQ4M>;
+  gemms.of[kEncodingQ5] = few_rows_gemm<kEncodingQ5>;
+  gemms.of[kEncodingQ5M] = few_rows_gemm<kEncodingQ5M>;
+  gemms.of[kEncodingQ4K] = few_rows_gemm<kEncodingQ4K>;
+  gemms.of[kEncodingQ5K] = few_rows_gemm<kEncodingQ5K>;
+  gemms.of[kEncodingQ6K] = few_rows_gemm<kEncodingQ6K>;
+  gemms.of[kEncodingN4] = few_rows_gemm<kEncodingN4>;
+  gemms.of[kEncodingN4K] = few_rows_gemm<kEncodingN4K>;
+  gemms.of[kEncodingMx4] = few_rows_gemm<kEncodingMx4>;
+  return gemms;
+}();
 
 }  // namespace PG_NS
 }  // namespace pg

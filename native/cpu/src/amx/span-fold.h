@@ -10,23 +10,29 @@ namespace PG_NS {
 constexpr int64_t kTileSums = kTileRows * kTileRows;
 
 // 16 rows by the 32 outputs of a panel.
+template <bool MINIMUMS>
 struct Fold {
   float* sums = nullptr;  // [16][kPanelRows]; null: there is nothing to fold
   const int32_t (*products)[kTileSums];  // [halves of the outputs]
   const float* scales;
   vf units[2];
+  const SpanMinimums* minimums;  // [halves]
+  const int16_t* row_sums;       // of the first row, the next row_stride on
+  int64_t row_stride;
 };
 
-template <int N>
-PG_INLINE void fold_rows(const Fold& f, int64_t begin) {
+template <int N, bool MINIMUMS>
+PG_INLINE void fold_rows(const Fold<MINIMUMS>& f, int64_t begin) {
   if (f.sums == nullptr) return;
-#pragma GCC unroll 4
-  for (int64_t i = begin; i < begin + N; i++)
 #pragma GCC unroll 2
-    for (int half = 0; half < 2; half++) {
-      const vf whole = _mm512_cvtepi32_ps(_mm512_load_si512(f.products[half] + i * 16));
+  for (int half = 0; half < 2; half++)
+#pragma GCC unroll 4
+    for (int64_t i = begin; i < begin + N; i++) {
+      const __m512i products = _mm512_load_si512(f.products[half] + i * 16);
       float* sums = f.sums + i * kPanelRows + half * 16;
-      v_store(sums, v_madd(whole, v_mul(f.units[half], v_set(f.scales[i])), v_load(sums)));
+      if constexpr (MINIMUMS)
+        v_store(sums, add_span(v_load(sums), products, f.units[half], f.minimums[half], f.row_sums + i * f.row_stride, f.scales[i]));
+      else v_store(sums, v_madd(_mm512_cvtepi32_ps(products), v_mul(f.units[half], v_set(f.scales[i])), v_load(sums)));
     }
 }
 

@@ -25,9 +25,10 @@ struct SpanPanel {
   vf units[2];
 };
 
-// A worker's: a span of a panel as bytes, the sums of it by two row tiles, and the sums of a band.
+// A worker's: a span of a panel as bytes, its minimums and those of the panel before, the sums of it by two row tiles, and the sums of a band.
 struct alignas(64) Room {
   uint8_t bytes[kSpanSteps * kStepBytes];
+  SpanMinimums minimums[2][2];        // [one, and the one before][halves]
   int32_t products[2][2][kTileSums];  // [one, and the one before][halves]
   float units[2][kPanelRows];         // where outputs are rows: of a panel, and of the one before
   float sums[kTilePanels][kBandTiles][kTileRows][kPanelRows];
@@ -43,57 +44,59 @@ TileConfig whole_tiles() {
 
 // Blocks [first, first + count) of a panel, a span. Codes are made bytes in `room`, with zeros to the end of a step.
 template <int E>
-SpanPanel span_of(const uint8_t* panel, int64_t first, int64_t count, uint8_t* room) {
+SpanPanel span_of(const uint8_t* panel, int64_t first, int64_t count, uint8_t* room, SpanMinimums* minimums) {
+  (void)minimums;
   if constexpr (E == kEncodingSpan8) {
     const uint8_t* bytes = panel + first / kSpanBlocks * kSpan8Bytes;
     const uint8_t* units = bytes + (count + 1) / 2 * kStepBytes;
-    return {bytes, {load_unit<Codes::kByte>(units, 0), load_unit<Codes::kByte>(units, 1)}};
+    return {bytes, {load_unit<kEncodingQ8>(units, 0), load_unit<kEncodingQ8>(units, 1)}};
   } else if constexpr (E == kEncodingSpan4) {
     const uint8_t* span = panel + first / kSpanBlocks * kSpan4Bytes;
     for (int64_t quad = 0; quad < quads_of(count); quad++)
       for (int half = 0; half < 2; half++)
         make_quad(room + 2 * quad * kStepBytes + half * kTileBytes, kStepBytes, quad_of(span, count, quad), half * kTileRows);
     const uint8_t* units = span + span4_units_at(count);
-    return {room, {load_unit<Codes::kNibble>(units, 0), load_unit<Codes::kNibble>(units, 1)}};
+    return {room, {load_unit<kEncodingQ4>(units, 0), load_unit<kEncodingQ4>(units, 1)}};
   } else {
-    constexpr EncodingSpec spec = spec_of(E);
-    const uint8_t* blocks = panel + first * block_bytes(spec);
-    SpanMultipliers multipliers[2];
-    for (int half = 0; half < 2; half++)
-      read_multipliers<spec.codes>(multipliers[half], blocks + code_bytes(spec.codes) + half * 32, block_bytes(spec), count);
-    for (int64_t b = 0; b < count; b++, blocks += block_bytes(spec))
+    const uint8_t* span = panel + first / kSpanBlocks * span_bytes<E>();
+    SpanMultipliers<E> multipliers[2];
+    for (int half = 0; half < 2; half++) read_multipliers(multipliers[half], span, half, count);
+    for (int64_t b = 0; b < count; b++)
       for (int half = 0; half < 2; half++)
-        make_bytes<spec.codes>(room + b / 2 * kStepBytes + half * kTileBytes + b % 2 * (kTileBytes / 2), blocks + half * 64,
-                               multipliers[half].of[b]);
+        make_bytes(room + b / 2 * kStepBytes + half * kTileBytes + b % 2 * (kTileBytes / 2), block_at<E>(span, b) + half * 64, multipliers[half], b);
     if (count % 2 != 0) clear_last_block(room + count / 2 * kStepBytes);
+    if constexpr (kHasMinimums<E>)
+      for (int half = 0; half < 2; half++) read_minimums<E>(minimums[half], span, half, count);
     return {room, {multipliers[0].unit, multipliers[1].unit}};
   }
 }
 
 // The product of x and bytes in registers.
-template <bool TURNED, int SUM>
+template <int E, int SUM>
 PG_INLINE void multiply() {
-  if constexpr (TURNED) tile_dot_int8<SUM, kBytes, kQuants>();
+  if constexpr (kIsTurned<E>) tile_dot_int8<SUM, kBytes, kQuants>();
+  else if constexpr (byte_rule(E).is_unsigned) tile_dot_low_bytes<SUM, kQuants, kBytes>();
   else tile_dot_int8<SUM, kQuants, kBytes>();
 }
 
-template <bool TURNED>
+template <int E>
 struct FoldOf {
-  using Type = Fold;
+  using Type = Fold<kHasMinimums<E>>;
 };
 template <>
-struct FoldOf<true> {
+struct FoldOf<kEncodingSpan4> {
   using Type = TurnedFold<kTileRows>;
 };
 
 // An eighth of what is to be folded.
 constexpr int kFolds = 2 * (int)kSpanSteps;
-PG_INLINE void fold_part(const Fold& f, int64_t part) { fold_rows<kTileRows / kFolds>(f, part * (kTileRows / kFolds)); }
+template <bool MINIMUMS>
+PG_INLINE void fold_part(const Fold<MINIMUMS>& f, int64_t part) { fold_rows<kTileRows / kFolds>(f, part * (kTileRows / kFolds)); }
 PG_INLINE void fold_part(const TurnedFold<kTileRows>& f, int64_t part) { fold_outputs<kPanelRows / kFolds>(f, part * (kPanelRows / kFolds)); }
 
 // `steps` steps of 16 rows of x (step_bytes apart, what a tile has as rows row_bytes) by the outputs of a panel, and what is to be folded
 // meanwhile. soon: the x that comes next, asked for into L1.
-template <bool TURNED, class F>
+template <int E, class F>
 PG_INLINE void multiply_span(const uint8_t* x, int64_t step_bytes, int64_t row_bytes, const SpanPanel& panel, int64_t steps,
                              int32_t (*products)[kTileSums], const F& before, const uint8_t* soon) {
   tile_zero<kSum0>();
@@ -102,11 +105,11 @@ PG_INLINE void multiply_span(const uint8_t* x, int64_t step_bytes, int64_t row_b
     for (int64_t line = 0; line < kTileRows; line++) __builtin_prefetch(soon + line * kTileRowBytes, 0, 3);
     tile_load<kQuants>(x, row_bytes);
     tile_load<kBytes>(panel.bytes + step * kStepBytes, kTileRowBytes);
-    multiply<TURNED, kSum0>();
+    multiply<E, kSum0>();
     tile_zero<kBytes>();
     fold_part(before, 2 * step);
     tile_load<kBytes>(panel.bytes + step * kStepBytes + kTileBytes, kTileRowBytes);
-    multiply<TURNED, kSum1>();
+    multiply<E, kSum1>();
     tile_zero<kQuants>();
     tile_zero<kBytes>();
     fold_part(before, 2 * step + 1);
@@ -120,18 +123,18 @@ PG_INLINE void multiply_span(const uint8_t* x, int64_t step_bytes, int64_t row_b
 template <int E>
 void run_panels(const Gemm& g, Room& room, int64_t panel_begin, int64_t panel_end, int64_t tile_begin, int64_t tile_end) {
   constexpr int64_t kSpanBytes =
-      E == kEncodingSpan8 ? kSpan8Bytes : E == kEncodingSpan4 ? kSpan4Bytes : kSpanBlocks * block_bytes(spec_of(E));  // in memory
+      E == kEncodingSpan8 ? kSpan8Bytes : E == kEncodingSpan4 ? kSpan4Bytes : span_bytes<E>();  // in memory
   const int64_t blocks = blocks_of(g.cols), tiles = tile_end - tile_begin;
   const int64_t share = (kSpanBytes / tiles + 63) / 64 * 64;  // of the weights that come next, for each tile to ask for
   for (int64_t panel = panel_begin; panel < panel_end; panel++)
     memset(room.sums[panel - panel_begin], 0, (size_t)tiles * sizeof room.sums[0][0]);
-  typename FoldOf<kIsTurned<E>>::Type before = {};
+  typename FoldOf<E>::Type before = {};
   int turn = 0, panel_turn = 0;
   for (int64_t first = 0; first < blocks; first += kSpanBlocks) {
     const int64_t count = blocks - first < kSpanBlocks ? blocks - first : kSpanBlocks, span = first / kSpanBlocks;
     for (int64_t panel = panel_begin; panel < panel_end; panel++, panel_turn ^= 1) {
       const uint8_t* at = g.panels + panel * g.panel_bytes;
-      const SpanPanel weights = span_of<E>(at, first, count, room.bytes);
+      const SpanPanel weights = span_of<E>(at, first, count, room.bytes, room.minimums[panel_turn]);
       if (kIsTurned<E>)
         for (int half = 0; half < 2; half++) v_store(room.units[panel_turn] + half * 16, weights.units[half]);
       const uint8_t* next = (panel + 1 < panel_end ? at + g.panel_bytes : g.panels + panel_begin * g.panel_bytes + kSpanBytes) + span * kSpanBytes;
@@ -143,15 +146,16 @@ void run_panels(const Gemm& g, Room& room, int64_t panel_begin, int64_t panel_en
         if constexpr (kIsTurned<E>) {
           const TurnedRows x = turned_rows(tile, height, g.cols);
           const uint8_t* from = x.quants + span * kSpanSteps * x.step_bytes();
-          multiply_span<true>(from, x.step_bytes(), x.group_bytes(), weights, 2 * quads_of(count), room.products[turn], before,
+          multiply_span<E>(from, x.step_bytes(), x.group_bytes(), weights, 2 * quads_of(count), room.products[turn], before,
                               from + g.x_tile_bytes);
           before = {sums, room.products[turn][0], room.units[panel_turn], row_scales<kTileRows>(x.scales + span * x.width)};
         } else {
           const SpanRows x = span_rows(tile, height, g.cols);
           const int64_t step_bytes = x.height * kTileRowBytes;
           const uint8_t* from = x.quants + span * kSpanSteps * step_bytes;
-          multiply_span<false>(from, step_bytes, kTileRowBytes, weights, (count + 1) / 2, room.products[turn], before, from + g.x_tile_bytes);
-          before = {sums, room.products[turn], x.scales + span * x.height, {weights.units[0], weights.units[1]}};
+          multiply_span<E>(from, step_bytes, kTileRowBytes, weights, (count + 1) / 2, room.products[turn], before, from + g.x_tile_bytes);
+          before = {sums, room.products[turn], x.scales + span * x.height, {weights.units[0], weights.units[1]}, room.minimums[panel_turn],
+                    x.sums + span * kSpanBlocks, spans_of(g.cols) * kSpanBlocks};
         }
       }
     }
@@ -180,10 +184,23 @@ void many_rows_gemm(const Gemm& g, int64_t panel_begin, int64_t panel_end, int64
 
 }  // namespace
 
-const GemmFn gemm_q8_many_rows = many_rows_gemm<kEncodingQ8>;
-const GemmFn gemm_q4_many_rows = many_rows_gemm<kEncodingQ4>;
-const GemmFn gemm_span8_many_rows = many_rows_gemm<kEncodingSpan8>;
-const GemmFn gemm_span4_many_rows = many_rows_gemm<kEncodingSpan4>;
+const EncodingGemms span_many_rows = [] {
+  EncodingGemms gemms = {};
+  gemms.of[kEncodingSpan8] = many_rows_gemm<kEncodingSpan8>;
+  gemms.of[kEncodingSpan4] = many_rows_gemm<kEncodingSpan4>;
+  gemms.of[kEncodingQ8] = many_rows_gemm<kEncodingQ8>;
+  gemms.of[kEncodingQ4] = many_rows_gemm<kEncodingQ4>;
+  gemms.of[kEncodingQ4M] = many_rows_gemm<kEncodingQ4M>;
+  gemms.of[kEncodingQ5] = many_rows_gemm<kEncodingQ5>;
+  gemms.of[kEncodingQ5M] = many_rows_gemm<kEncodingQ5M>;
+  gemms.of[kEncodingQ4K] = many_rows_gemm<kEncodingQ4K>;
+  gemms.of[kEncodingQ5K] = many_rows_gemm<kEncodingQ5K>;
+  gemms.of[kEncodingQ6K] = many_rows_gemm<kEncodingQ6K>;
+  gemms.of[kEncodingN4] = many_rows_gemm<kEncodingN4>;
+  gemms.of[kEncodingN4K] = many_rows_gemm<kEncodingN4K>;
+  gemms.of[kEncodingMx4] = many_rows_gemm<kEncodingMx4>;
+  return gemms;
+}();
 
 int64_t span_scratch_bytes() { return sizeof(Room); }
 

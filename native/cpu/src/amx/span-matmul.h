@@ -1,7 +1,8 @@
-// Matmul with q8 and q4 weights as bytes of a span (span-bytes.h), and the layout of x that it reads.
+// Matmul with weights as bytes of a span (span-factors.h), and the layout of x that it reads.
 //
 // Maths    x has one scale for a span, x[i, k] = scale[i, span] * q[i, k], and weights have a unit, w[j, k] = unit[j, span] * byte[j, k]:
 //            out[i, j] = sum over spans, ascending, of  unit * scale * (sum of byte * q over the span)
+//          with minimums  scale * (unit * (sum of byte * q) + minimum's unit * (sum over blocks of its integer * (sum of q)))
 // Order    the inner sum is over integers below 2^31 and exact in any order; the outer one is one fused multiply-add per span. So
 //          dot products of vectors (span-few-rows.cpp) and tiles (span-many-rows.cpp) give the same bits, and so do products turned round,
 //          whose rows are outputs.
@@ -16,20 +17,20 @@ namespace PG_NS {
 // Span tiles, in the place of kLayoutIntPairs (integers for matrix instructions), for up to 16 rows:
 //   quants  [steps][height][64 columns]; a tile that is loaded from fewer rows than 16 has what follows in memory below them
 //   scales  f32 [spans][height]
-//   sums    i32 [height][spans][blocks of a span]: less the sum of a block's integers, for bytes that are stored larger than they are
+//   sums    i16 [height][spans][blocks of a span]: less the sum of a block's integers, for minimums and for bytes larger than they are
 int64_t span_tile_bytes(int64_t cols);
 void pack_span_rows(uint8_t* out, const RowsToPack& rows);
 
 struct SpanRows {
   const uint8_t* quants;
   const float* scales;
-  const int32_t* sums;
+  const int16_t* sums;
   int64_t height;
 };
 
 PG_INLINE SpanRows span_rows(const uint8_t* tile, int64_t height, int64_t cols) {
   const float* scales = (const float*)(tile + int_steps_of(cols) * height * kTileRowBytes);
-  return {tile, scales, (const int32_t*)(scales + spans_of(cols) * height), height};
+  return {tile, scales, (const int16_t*)(scales + spans_of(cols) * height), height};
 }
 
 // Turned tiles (kLayoutIntTurned), of x as the other operand of a product, whose rows are then outputs; for up to 16 rows:
@@ -53,8 +54,10 @@ PG_INLINE TurnedRows turned_rows(const uint8_t* tile, int64_t height, int64_t co
   return {tile, (const float*)(tile + turned_steps_of(cols) * width * kTileRowBytes), width};
 }
 
-extern const GemmFn gemm_q8_few_rows, gemm_q4_few_rows, gemm_span8_few_rows, gemm_span4_few_rows;      // vpdpbusd
-extern const GemmFn gemm_q8_many_rows, gemm_q4_many_rows, gemm_span8_many_rows, gemm_span4_many_rows;  // the same bits on int8 tiles
+// Kernels by encoding, null where there is none: for few rows by vpdpbusd, and the same bits on int8 tiles.
+extern const EncodingGemms span_few_rows, span_many_rows;
+constexpr Encoding kSpanEncodings[] = {kEncodingQ8,  kEncodingQ4,  kEncodingQ4M, kEncodingQ5, kEncodingQ5M, kEncodingQ4K,  kEncodingQ5K,
+                                       kEncodingQ6K, kEncodingN4,  kEncodingN4K, kEncodingMx4, kEncodingSpan8, kEncodingSpan4};
 
 // Up to so many row tiles span-some-rows.cpp runs what span-many-rows.cpp would.
 constexpr int64_t kSomeTiles = 2;

@@ -16,11 +16,11 @@ void to_span8(uint8_t* panel, int64_t cols, uint8_t* room) {
     const uint8_t* from = room + first * block_bytes(spec);
     if (count % 2 != 0) memset(panel + (steps - 1) * kStepBytes, 0, kStepBytes);
     for (int half = 0; half < 2; half++) {
-      SpanMultipliers multipliers;
-      read_multipliers<spec.codes>(multipliers, from + code_bytes(spec.codes) + half * 32, block_bytes(spec), count);
+      SpanMultipliers<kEncodingQ8> multipliers;
+      read_multipliers(multipliers, from, half, count);
       for (int64_t b = 0; b < count; b++)
-        make_bytes<spec.codes>(panel + b / 2 * kStepBytes + half * kTileBytes + b % 2 * (kTileBytes / 2),
-                               from + b * block_bytes(spec) + half * 64, multipliers.of[b]);
+        make_bytes(panel + b / 2 * kStepBytes + half * kTileBytes + b % 2 * (kTileBytes / 2), from + b * block_bytes(spec) + half * 64,
+                   multipliers, b);
       store_unit(panel + steps * kStepBytes, half, multipliers);
     }
   }
@@ -40,12 +40,12 @@ void to_span4(uint8_t* panel, int64_t cols, uint8_t* room) {
     const uint8_t* from = room + first * block_bytes(spec);
     memset(panel + count * kSpan4Block, 0, (size_t)(span4_units_at(count) - count * kSpan4Block));
     for (int half = 0; half < 2; half++) {
-      SpanMultipliers multipliers;
-      read_multipliers<spec.codes>(multipliers, from + code_bytes(spec.codes) + half * 32, block_bytes(spec), count);
+      SpanMultipliers<kEncodingQ4> multipliers;
+      read_multipliers(multipliers, from, half, count);
       store_unit(panel + span4_units_at(count), half, multipliers);
       for (int64_t b = 0; b < count; b++) {
         alignas(64) int32_t of[kTileRows];
-        _mm512_store_si512(of, multipliers.of[b]);
+        _mm512_store_si512(of, multipliers.of[b][0]);
         const Quad quad = quad_of(panel, count, b / kQuadBlocks);
         for (int64_t output = 0; output < kTileRows; output++) {
           // Out of range: of a factor that is not finite. The unit tells.

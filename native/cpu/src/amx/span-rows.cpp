@@ -36,7 +36,7 @@ PG_INLINE __m512i quantized(const vf* x, vf inverse) {
 
 // Less the sums of the span's blocks. Unsigned sums of value + 128 over eight columns fit 16 bits, those over a block do too: four steps
 // share a vector of them, [halves of a step][quarters of the half][steps].
-PG_INLINE __m256i block_sums(const __m512i (&bytes)[kSpanSteps]) {
+PG_INLINE __m128i block_sums(const __m512i (&bytes)[kSpanSteps]) {
   static_assert(kSpanSteps == 4, "one step for each 16 bits of 64");
   __m512i sums = _mm512_setzero_si512();
 #pragma GCC unroll 4
@@ -47,7 +47,7 @@ PG_INLINE __m256i block_sums(const __m512i (&bytes)[kSpanSteps]) {
   sums = _mm512_add_epi16(sums, _mm512_permutex_epi64(sums, 0x4e));
   sums = _mm512_add_epi16(sums, _mm512_permutex_epi64(sums, 0xb1));
   const __m128i halves = _mm_unpacklo_epi16(_mm512_castsi512_si128(sums), _mm512_extracti64x2_epi64(sums, 2));  // [steps][halves]
-  return _mm256_sub_epi32(_mm256_set1_epi32(kBlockCols * 128), _mm256_cvtepu16_epi32(halves));
+  return _mm_sub_epi16(_mm_set1_epi16(kBlockCols * 128), halves);
 }
 
 // A span of a row as integers, and its scale, which is as quantize-block.h has it for 32 columns: max|x| / 127, integers to nearest even;
@@ -70,7 +70,7 @@ int64_t in_slots(int64_t bytes) {
 
 }  // namespace
 
-int64_t span_tile_bytes(int64_t cols) { return in_slots(int_steps_of(cols) * kTileBytes + spans_of(cols) * (1 + kSpanBlocks) * kTileRows * 4); }
+int64_t span_tile_bytes(int64_t cols) { return in_slots(int_steps_of(cols) * kTileBytes + spans_of(cols) * (4 + 2 * kSpanBlocks) * kTileRows); }
 
 void pack_span_rows(uint8_t* out, const RowsToPack& rows) {
   const int64_t height = rows.height, spans = spans_of(rows.cols), steps = int_steps_of(rows.cols);
@@ -82,7 +82,7 @@ void pack_span_rows(uint8_t* out, const RowsToPack& rows) {
 #pragma GCC unroll 4
       for (int step = 0; step < kSpanSteps; step++)
         if (const int64_t at = span * kSpanSteps + step; at < steps) _mm512_storeu_si512(out + (at * height + i) * kTileRowBytes, bytes[step]);
-      _mm256_storeu_si256((__m256i*)(tile.sums + (i * spans + span) * kSpanBlocks), block_sums(bytes));
+      _mm_storeu_si128((__m128i*)(tile.sums + (i * spans + span) * kSpanBlocks), block_sums(bytes));
     }
 }
 

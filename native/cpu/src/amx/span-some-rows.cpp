@@ -25,29 +25,35 @@ template <int E>
 struct Panel {
   const uint8_t* panel;
   const int64_t blocks;
-  SpanMultipliers multipliers[2];  // of the span that the last step was of
+  SpanMultipliers<E> multipliers[2];  // of the span that the last step was of
+  SpanMinimums minimums[kHasMinimums<E> ? 3 : 1][2];  // of that span, the one that is multiplied and the one that is folded
   alignas(64) uint8_t bytes[2][kStepBytes];
 
   Panel(const uint8_t* at, int64_t num_blocks) : panel(at), blocks(num_blocks) {}
   vf unit(int half) const { return multipliers[half].unit; }
+  const SpanMinimums* minimums_of(int64_t span) const { return kHasMinimums<E> ? minimums[span % 3] : nullptr; }
 
   // Makes a step bytes, with zeros to its end.
   [[gnu::always_inline]] const uint8_t* step(int64_t step) {
     constexpr EncodingSpec spec = spec_of(E);
-    if (step % kSpanSteps == 0)
-      for (int half = 0; half < 2; half++)
-        read_multipliers<spec.codes>(multipliers[half], panel + step * 2 * block_bytes(spec) + code_bytes(spec.codes) + half * 32,
-                                     block_bytes(spec), blocks - step * 2 < kSpanBlocks ? blocks - step * 2 : kSpanBlocks);
+    const int64_t first = step % kSpanSteps * 2, of_span = step / kSpanSteps;
+    const uint8_t* span = panel + of_span * span_bytes<E>();
+    if (first == 0)
+      for (int half = 0; half < 2; half++) {
+        const int64_t count = blocks - step * 2 < kSpanBlocks ? blocks - step * 2 : kSpanBlocks;
+        read_multipliers(multipliers[half], span, half, count);
+        if constexpr (kHasMinimums<E>) read_minimums<E>(minimums[of_span % 3][half], span, half, count);
+      }
     uint8_t* out = bytes[step % 2];
-    const uint8_t* codes = panel + step * 2 * block_bytes(spec);
-    for (int64_t b = 0; b < 2; b++, codes += block_bytes(spec)) {
+    for (int64_t b = 0; b < 2; b++) {
       if (step * 2 + b == blocks) {
         clear_last_block(out);
         break;
       }
+      const uint8_t* codes = block_at<E>(span, first + b);
       ask_ahead_of(codes, block_bytes(spec));
       for (int half = 0; half < 2; half++)
-        make_bytes<spec.codes>(out + half * kTileBytes + b * (kTileBytes / 2), codes + half * 64, multipliers[half].of[(step * 2 + b) % kSpanBlocks]);
+        make_bytes(out + half * kTileBytes + b * (kTileBytes / 2), codes + half * 64, multipliers[half], first + b);
     }
     return out;
   }
@@ -61,13 +67,14 @@ struct Panel<kEncodingSpan8> {
 
   Panel(const uint8_t* at, int64_t num_blocks) : panel(at), blocks(num_blocks) {}
   vf unit(int half) const { return units[half]; }
+  const SpanMinimums* minimums_of(int64_t) const { return nullptr; }
 
   [[gnu::always_inline]] const uint8_t* step(int64_t step) {
     const uint8_t* span = panel + step / kSpanSteps * kSpan8Bytes;
     if (step % kSpanSteps == 0) {
       const int64_t left = (blocks + 1) / 2 - step;
       const uint8_t* at = span + (left < kSpanSteps ? left : kSpanSteps) * kStepBytes;
-      for (int half = 0; half < 2; half++) units[half] = load_unit<Codes::kByte>(at, half);
+      for (int half = 0; half < 2; half++) units[half] = load_unit<kEncodingQ8>(at, half);
     }
     const uint8_t* bytes = span + step % kSpanSteps * kStepBytes;
     ask_ahead_of(bytes, kStepBytes);
@@ -75,22 +82,28 @@ struct Panel<kEncodingSpan8> {
   }
 };
 
+template <int E, int SUM, int X>
+PG_INLINE void multiply() {
+  if constexpr (byte_rule(E).is_unsigned) tile_dot_low_bytes<SUM, X, kBytes>();
+  else tile_dot_int8<SUM, X, kBytes>();
+}
+
 // T row tiles, tile_bytes apart, by a step.
-template <int T>
+template <int E, int T>
 PG_INLINE void multiply_step(const uint8_t* x, int64_t tile_bytes, const uint8_t* bytes) {
   tile_load<kX>(x, kTileRowBytes);
   tile_load<kBytes>(bytes, kTileRowBytes);
-  tile_dot_int8<kSums, kX, kBytes>();
+  multiply<E, kSums, kX>();
   if constexpr (T == 2) {
     tile_load<kX + 1>(x + tile_bytes, kTileRowBytes);
-    tile_dot_int8<kSums + 2, kX + 1, kBytes>();
+    multiply<E, kSums + 2, kX + 1>();
   }
   tile_zero<kBytes>();
   tile_load<kBytes>(bytes + kTileBytes, kTileRowBytes);
-  tile_dot_int8<kSums + 1, kX, kBytes>();
+  multiply<E, kSums + 1, kX>();
   tile_zero<kX>();
   if constexpr (T == 2) {
-    tile_dot_int8<kSums + 3, kX + 1, kBytes>();
+    multiply<E, kSums + 3, kX + 1>();
     tile_zero<kX + 1>();
   }
   tile_zero<kBytes>();
@@ -120,7 +133,7 @@ void run_panel(const Gemm& g, int64_t panel, int64_t tile) {
   alignas(64) Products products[T];
   alignas(64) float sums[T][kTileRows][kPanelRows] = {};
   vf units[2];  // of the span that is multiplied
-  Fold before[T] = {};
+  Fold<kHasMinimums<E>> before[T] = {};
   zero_sums<T>();
   for (int64_t step = 0; step <= steps; step++) {
     const int64_t done = step - 1, place = done % kSpanSteps;  // the step that is multiplied
@@ -130,7 +143,7 @@ void run_panel(const Gemm& g, int64_t panel, int64_t tile) {
       continue;
     }
     // x of the second tile is as high as the first but for the last rows: its steps lie elsewhere.
-    multiply_step<T>(x[0].quants + done * x[0].height * kTileRowBytes,
+    multiply_step<E, T>(x[0].quants + done * x[0].height * kTileRowBytes,
                      x[1].quants - x[0].quants + done * (x[1].height - x[0].height) * kTileRowBytes, bytes[done % 2]);
     for (int t = 0; t < T; t++)
       if (place * kRowsEach < x[t].height) fold_rows<kRowsEach>(before[t], place * kRowsEach);
@@ -139,7 +152,10 @@ void run_panel(const Gemm& g, int64_t panel, int64_t tile) {
       for (int64_t row = (place + 1) * kRowsEach; row < kTileRows; row++) fold_rows<1>(before[t], row);
     store_sums<T>(products);
     zero_sums<T>();
-    for (int t = 0; t < T; t++) before[t] = {sums[t][0], products[t], x[t].scales + done / kSpanSteps * x[t].height, {units[0], units[1]}};
+    const int64_t span = done / kSpanSteps;
+    for (int t = 0; t < T; t++)
+      before[t] = {sums[t][0], products[t], x[t].scales + span * x[t].height, {units[0], units[1]}, weights.minimums_of(span),
+                   x[t].sums + span * kSpanBlocks, spans_of(g.cols) * kSpanBlocks};
     for (int half = 0; half < 2; half++) units[half] = weights.unit(half);
   }
   for (int t = 0; t < T; t++) {
@@ -178,7 +194,7 @@ void run_in_registers(const Gemm& g, int64_t panel, int64_t tile) {
       if (place >= count) return;
       const uint8_t* bytes = span + place * kStepBytes;
       ask_ahead_of(bytes + kStepBytes, kStepBytes);
-      multiply_step<1>(quants, 0, bytes);
+      multiply_step<kEncodingSpan8, 1>(quants, 0, bytes);
       quants += x.height * kTileRowBytes;
     };
     multiply(0);
@@ -187,7 +203,7 @@ void run_in_registers(const Gemm& g, int64_t panel, int64_t tile) {
     if (left < steps) fold_four<4>(sums, products, scales, units);
     multiply(2);
     multiply(3);
-    for (int half = 0; half < 2; half++) units[half] = load_unit<Codes::kByte>(span + count * kStepBytes, half);
+    for (int half = 0; half < 2; half++) units[half] = load_unit<kEncodingQ8>(span + count * kStepBytes, half);
     store_sums<1>(&products);
     zero_sums<1>();
   }
@@ -213,9 +229,20 @@ void some_rows_gemm(const Gemm& g, int64_t panel_begin, int64_t panel_end, int64
       else run_panel<E, 1>(g, panel, tile);
     }
 }
-template void some_rows_gemm<kEncodingQ8>(const Gemm&, int64_t, int64_t, int64_t, int64_t);
-template void some_rows_gemm<kEncodingSpan8>(const Gemm&, int64_t, int64_t, int64_t, int64_t);
-template void some_rows_gemm<kEncodingQ4>(const Gemm&, int64_t, int64_t, int64_t, int64_t);
+#define PG_SOME_ROWS(E) template void some_rows_gemm<E>(const Gemm&, int64_t, int64_t, int64_t, int64_t);
+PG_SOME_ROWS(kEncodingSpan8)
+PG_SOME_ROWS(kEncodingQ8)
+PG_SOME_ROWS(kEncodingQ4)
+PG_SOME_ROWS(kEncodingQ4M)
+PG_SOME_ROWS(kEncodingQ5)
+PG_SOME_ROWS(kEncodingQ5M)
+PG_SOME_ROWS(kEncodingQ4K)
+PG_SOME_ROWS(kEncodingQ5K)
+PG_SOME_ROWS(kEncodingQ6K)
+PG_SOME_ROWS(kEncodingN4)
+PG_SOME_ROWS(kEncodingN4K)
+PG_SOME_ROWS(kEncodingMx4)
+#undef PG_SOME_ROWS
 
 }  // namespace PG_NS
 }  // namespace pg

@@ -68,7 +68,7 @@ struct Panel {
     const int64_t at = quad / kSpanQuads, left = blocks - at * kSpanBlocks, count = left < kSpanBlocks ? left : kSpanBlocks;
     const uint8_t* span = panel + at * kSpan4Bytes;
     if (quad % kSpanQuads == 0 && half == 0) {
-      for (int i = 0; i < 2; i++) v_store(units[at % 3] + i * 16, load_unit<Codes::kNibble>(span + span4_units_at(count), i));
+      for (int i = 0; i < 2; i++) v_store(units[at % 3] + i * 16, load_unit<kEncodingQ4>(span + span4_units_at(count), i));
       ask_ahead_of(span + kSpanBlocks * kSpan4Block, kSpan4Bytes - kSpanBlocks * kSpan4Block);
     }
     const Quad of = quad_of(span, count, quad % kSpanQuads);

@@ -1,5 +1,5 @@
-// The amx variant: everything of avx512, with bf16 weights and attention over bf16 pages on tiles, and q8 and q4 in sums over spans of
-// columns, on tiles for many rows. For any number of rows: sums are in another order than those of avx512, and a row must not depend
+// The amx variant: everything of avx512, with bf16 weights and attention over bf16 pages on tiles, and codes of four bits and more in sums
+// over spans of columns, on tiles for many rows. For any number of rows: sums are in another order than those of avx512, and a row must not depend
 // on the rows beside it.
 #include "../kernels.h"
 #include "bf12.h"
@@ -26,14 +26,11 @@ const Kernels* kernels() {
     t.matmul[kEncodingBf12] = {gemm_bf12_tiles, kLayoutBf16Tiles, kTilePanels};
     t.layouts[kLayoutIntPairs] = {kTileRows, false, span_tile_bytes, pack_span_rows};
     t.layouts[kLayoutIntTurned] = {kTileRows, false, turned_tile_bytes, pack_turned_rows};
-    t.matmul[kEncodingQ8] = {gemm_q8_few_rows, kLayoutIntPairs, 0};
-    t.matmul[kEncodingQ4] = {gemm_q4_few_rows, kLayoutIntPairs, 0};
-    t.matmul_many[kEncodingQ8] = {gemm_q8_many_rows, kLayoutIntPairs, kTilePanels};
-    t.matmul_many[kEncodingQ4] = {gemm_q4_many_rows, kLayoutIntPairs, kTilePanels};
-    t.matmul[kEncodingSpan8] = {gemm_span8_few_rows, kLayoutIntPairs, 0};
-    t.matmul_many[kEncodingSpan8] = {gemm_span8_many_rows, kLayoutIntPairs, kTilePanels};
-    t.matmul[kEncodingSpan4] = {gemm_span4_few_rows, kLayoutIntPairs, 0};
-    t.matmul_many[kEncodingSpan4] = {gemm_span4_many_rows, kLayoutIntTurned, kTilePanels, kManyOfSpan4};
+    for (const Encoding encoding : kSpanEncodings) {
+      t.matmul[encoding] = {span_few_rows.of[encoding], kLayoutIntPairs, 0};
+      t.matmul_many[encoding] = {span_many_rows.of[encoding], kLayoutIntPairs, kTilePanels};
+    }
+    t.matmul_many[kEncodingSpan4] = {span_many_rows.of[kEncodingSpan4], kLayoutIntTurned, kTilePanels, kManyOfSpan4};
     t.multiplied[kEncodingBf16] = {kEncodingBf12, bf12_bytes, to_bf12, fits_bf12};
     t.multiplied[kEncodingQ8] = {kEncodingSpan8, span8_bytes, to_span8};
     t.multiplied[kEncodingQ4] = {kEncodingSpan4, span4_bytes, to_span4};
