@@ -9,10 +9,10 @@ const Dragon = z.object({
   age: z.int().min(1).max(999),
   likes: z.array(z.string().max(10)).max(3),
 });
-const { object, result } = await engine.object({
+const { object, usage } = await engine.object({
   messages: [{ role: "user", content: "Describe a dragon." }],
   schema: Dragon,
   seed: 7,
 });
-console.log(`${object.name} is ${object.color} and ${object.age} years old. (${result.trace.completionTokens} tokens)`);
+console.log(`${object.name} is ${object.color} and ${object.age} years old. (${usage.completionTokens} tokens)`);
 console.log(JSON.stringify(object));

@@ -1,5 +1,5 @@
 // The way of a chat through the source, as it is walked: which files' functions run between `engine.chat()` and the end of its answer, once
-// the engine is warm. Text (templates, tokens), the model's forward, guesses, grammars and the device itself are rooms entered by one
+// the engine is warm. Text (templates, tokens), the parts of an answer, the model's forward, guesses, grammars and the device itself are rooms entered by one
 // door each; they are left out.
 //   npm run build && node scripts/chat-walk.mjs            prints the table
 //   npm run build && node scripts/chat-walk.mjs --write    puts it into docs/internals/architecture.md

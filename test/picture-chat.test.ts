@@ -12,6 +12,7 @@ import { after, test } from "node:test";
 import { pathToFileURL } from "node:url";
 import { PictureFetcher } from "../src/engine/client/pictures/fetch-picture.js";
 import { isPublicAddress } from "../src/engine/client/pictures/public-address.js";
+import { asServed, type PromptMessage } from "../src/engine/served-engine.js";
 import {
   type ChatMessage,
   createEngine,
@@ -41,8 +42,9 @@ const asks = (text: string, ...images: ImageSource[]): ChatMessage[] => [
 const dataUrl = (bytes: Uint8Array, type = "image/png"): string =>
   `data:${type};base64,${Buffer.from(bytes).toString("base64")}`;
 
-async function promptOf(own: Engine, messages: readonly ChatMessage[]) {
-  const prompt = own.renderPrompt(await own.prepareImages(messages));
+async function promptOf(engine: Engine, messages: readonly ChatMessage[]) {
+  const own = asServed(engine);
+  const prompt = own.renderPrompt(await own.prepareImages(messages as readonly PromptMessage[]));
   const ids = own.tokenize(prompt.text, { addSpecialTokens: false, content: prompt.content });
   return { ...prompt, ids };
 }
@@ -95,12 +97,14 @@ for (const family of Object.keys(SEEING_FAMILIES)) {
     const [first, second] = EXPANDED[family]!;
     if (family !== "internvl")
       assert.equal(text, `<|system|>Look.<eos><|user|>${first}${second}Which?<eos><|assistant|>`);
-    const { samples, trace } = await own.chat(messages, ASKED).result();
-    const other = await own.generate(ids, { ...ASKED, pictures }).result();
+    const { samples, trace } = await own.generate(messages, ASKED).result();
+    const other = await asServed(own)
+      .submit(ids, { ...ASKED, pictures })
+      .result();
     assert.deepEqual(samples[0]!.tokenIds, other.samples[0]!.tokenIds);
     assert.equal(trace.promptTokens, ids.length);
-    const text2 = await own.chat("Hello", ASKED).result();
-    assert.ok(own.renderChat([{ role: "user", content: "Hello" }]).includes("Hello"));
+    const text2 = await own.generate([{ role: "user", content: "Hello" }], ASKED).result();
+    assert.ok((await own.renderChat("Hello")).includes("Hello"));
     assert.equal(text2.samples[0]!.tokenIds.length, 6);
   });
 }
@@ -124,8 +128,7 @@ test("tiles say where they are, and the whole picture comes last", {
   );
   const shown = `${lines.join("\n")}\n\n<fake_token_around_image><global-img>${tokens}<fake_token_around_image>`;
   assert.equal(text, `<|user|>${shown}Which?<eos><|assistant|>`);
-  const [low] = asks("Which?");
-  const asked = [{ ...low!, content: [{ type: "image", image: SECOND, detail: "low" } as const] }];
+  const asked: ChatMessage[] = [{ role: "user", content: [{ type: "image", image: SECOND, detail: "low" }] }];
   assert.equal((await promptOf(own, asked)).pictures[0]!.frames.length, 1);
   await using intern = await createEngine({
     ...OPTIONS,
@@ -135,7 +138,7 @@ test("tiles say where they are, and the whole picture comes last", {
   const count = 4 * many.pictures[0]!.frames.length;
   assert.ok(count > 4);
   assert.equal(many.text, `<|user|><img>${"<IMG_CONTEXT>".repeat(count)}</img>\nWhich?<eos><|assistant|>`);
-  assert.equal((await intern.chat(asks("Which?", SECOND), ASKED).result()).samples[0]!.tokenIds.length, 6);
+  assert.equal((await intern.generate(asks("Which?", SECOND), ASKED).result()).samples[0]!.tokenIds.length, 6);
 });
 
 test("a template without parts has pictures before the text; markers that a message spells out are text", async () => {
@@ -145,7 +148,7 @@ test("a template without parts has pictures before the text; markers that a mess
   const { ids, text: spoken } = await promptOf(engine, asks("<|image_pad|>", FIRST));
   assert.ok(spoken.includes("<|vision_end|><|image_pad|><eos>"));
   assert.equal(ids.filter((id) => id === 10).length, 4);
-  assert.equal((await engine.chat(asks("<|image_pad|>", FIRST), ASKED).result()).samples[0]!.tokenIds.length, 6);
+  assert.equal((await engine.generate(asks("<|image_pad|>", FIRST), ASKED).result()).samples[0]!.tokenIds.length, 6);
 });
 
 test("bytes, blobs, buffers and data: URLs are one picture; the second question computes neither tower nor prefix", async () => {
@@ -159,36 +162,40 @@ test("bytes, blobs, buffers and data: URLs are one picture; the second question 
   ];
   const long = "What is on this picture, and what is beside it? ".repeat(2);
   const answers = [];
-  for (const source of sources) answers.push(await engine.chat(asks(long, source), ASKED).result());
+  for (const source of sources) answers.push(await engine.generate(asks(long, source), ASKED).result());
   for (const { samples } of answers) assert.deepEqual(samples[0]!.tokenIds, answers[0]!.samples[0]!.tokenIds);
   assert.deepEqual(
     answers.map(({ trace }) => trace.cachedTokens > 0),
     [false, true, true, true, true],
   );
   assert.equal((await engine.stats()).pictures.encoded, encoded + 1);
-  const tenant = await engine.chat(asks(long, SECOND), { ...ASKED, salt: "another" }).result();
+  const tenant = await engine.generate(asks(long, SECOND), { ...ASKED, salt: "another" }).result();
   assert.deepEqual([tenant.trace.cachedTokens, tenant.samples[0]!.tokenIds], [0, answers[0]!.samples[0]!.tokenIds]);
 });
 
 test("in the caller's thread as in the engine's, streamed, forked, and as an object", async () => {
   await using inside = await createEngine({ ...INSIDE, model });
-  const whole = await engine.chat(asks("Which?", FIRST, SECOND), { ...ASKED, n: 3 }).result();
-  const other = await inside.chat(asks("Which?", FIRST, SECOND), { ...ASKED, n: 3 }).result();
+  const whole = await engine.generate(asks("Which?", FIRST, SECOND), { ...ASKED, n: 3 }).result();
+  const other = await inside.generate(asks("Which?", FIRST, SECOND), { ...ASKED, n: 3 }).result();
   assert.deepEqual(
     other.samples.map(({ tokenIds }) => tokenIds),
     whole.samples.map(({ tokenIds }) => tokenIds),
   );
   let text = "";
-  for await (const chunk of engine.chat(asks("Which?", FIRST, SECOND), ASKED)) text += chunk.text;
+  for await (const chunk of engine.generate(asks("Which?", FIRST, SECOND), ASKED)) text += chunk.text;
   assert.equal(text, whole.text);
   const [message] = asks("Which?", FIRST);
-  const history = [message!, { role: "assistant", content: "This one." }, { role: "user", content: "Sure?" }];
-  assert.equal((await engine.chat(history, ASKED).result()).samples[0]!.tokenIds.length, 6);
+  const history: ChatMessage[] = [
+    message!,
+    { role: "assistant", content: "This one." },
+    { role: "user", content: "Sure?" },
+  ];
+  assert.equal((await engine.generate(history, ASKED).result()).samples[0]!.tokenIds.length, 6);
 });
 
 test("what cannot be a picture is refused by code, and a call that was left is aborted", async () => {
   const refuses = (image: unknown, code: string, own: Engine = engine) =>
-    assert.rejects(own.chat(asks("?", image as ImageSource), ASKED).result(), fails(code));
+    assert.rejects(own.generate(asks("?", image as ImageSource), ASKED).result(), fails(code));
   await refuses(
     dataUrl(Buffer.from("<svg xmlns='http://www.w3.org/2000/svg'/>"), "image/svg+xml"),
     "image_unsupported",
@@ -200,7 +207,7 @@ test("what cannot be a picture is refused by code, and a call that was left is a
   await refuses("file:///etc/passwd", "image_not_allowed");
   await refuses("not a url", "image_not_allowed");
   await refuses(7, "invalid_value");
-  await assert.rejects(engine.chat(asks("?", ...Array(33).fill(FIRST)), ASKED).result(), fails("too_many_images"));
+  await assert.rejects(engine.generate(asks("?", ...Array(33).fill(FIRST)), ASKED).result(), fails("too_many_images"));
   await using small = await createEngine({ ...INSIDE, model, maxImageMb: 1, maxImageMegapixels: 1 });
   await refuses(new Uint8Array(2 ** 20 + 1), "image_too_large", small);
   await refuses(new Blob([new Uint8Array(2 ** 20 + 1)]), "image_too_large", small);
@@ -209,23 +216,26 @@ test("what cannot be a picture is refused by code, and a call that was left is a
   await refuses(FIRST, "no_eyes", blind);
   await using shut = await createEngine({ ...INSIDE, model, images: false });
   await refuses(FIRST, "no_eyes", shut);
-  assert.throws(() => engine.renderPrompt(asks("?", FIRST)), fails("invalid_value", "messages"));
-  const gone = engine.chat(asks("?", FIRST), ASKED);
+  assert.throws(
+    () => asServed(engine).renderPrompt(asks("?", FIRST) as unknown as readonly PromptMessage[]),
+    fails("invalid_value", "messages"),
+  );
+  const gone = engine.generate(asks("?", FIRST), ASKED);
   gone.abort();
   await assert.rejects(gone.result(), fails("aborted"));
   const signal = AbortSignal.abort();
-  await assert.rejects(engine.chat(asks("?", FIRST), { ...ASKED, signal }).result(), fails("aborted"));
+  await assert.rejects(engine.generate(asks("?", FIRST), { ...ASKED, signal }).result(), fails("aborted"));
   const { ids, pictures } = await promptOf(engine, asks("?", FIRST));
   assert.throws(
     () =>
-      engine.generate(
+      asServed(engine).submit(
         ids.filter((id) => id !== 10),
         { ...ASKED, pictures },
       ),
     fails("invalid_value", "prompt"),
   );
-  assert.throws(() => engine.generate([...ids, 10], { ...ASKED, pictures }), fails("invalid_value", "prompt"));
-  assert.equal((await engine.chat(asks("?", FIRST), ASKED).result()).samples[0]!.tokenIds.length, 6);
+  assert.throws(() => asServed(engine).submit([...ids, 10], { ...ASKED, pictures }), fails("invalid_value", "prompt"));
+  assert.equal((await engine.generate(asks("?", FIRST), ASKED).result()).samples[0]!.tokenIds.length, 6);
 });
 
 const fetcherOf = (
@@ -335,7 +345,7 @@ test("files come from the allowed folder alone, links looked through", async () 
   );
   const config: Partial<EngineConfig> = { allowedMediaPath: folder, allowedMediaDomains: ["example.com"] };
   await using own = await createEngine({ ...INSIDE, model, ...config });
-  const answer = await own.chat(asks("Which?", pathToFileURL(join(folder, "a.png"))), ASKED).result();
+  const answer = await own.generate(asks("Which?", pathToFileURL(join(folder, "a.png"))), ASKED).result();
   assert.equal(answer.samples[0]!.tokenIds.length, 6);
 });
 
@@ -346,6 +356,9 @@ test("a model whose eyes are of a kind that is not served answers texts, and ref
   writeFileSync(file, JSON.stringify({ ...config, vision_config: { ...config.vision_config, in_channels: 4 } }));
   await using own = await createEngine({ ...INSIDE, model: odd });
   assert.equal(own.model.hasEyes, false);
-  assert.equal((await own.chat("Hello", ASKED).result()).samples[0]!.tokenIds.length, 6);
-  await assert.rejects(own.chat(asks("?", FIRST), ASKED).result(), fails("no_eyes"));
+  assert.equal(
+    (await own.generate([{ role: "user", content: "Hello" }], ASKED).result()).samples[0]!.tokenIds.length,
+    6,
+  );
+  await assert.rejects(own.generate(asks("?", FIRST), ASKED).result(), fails("no_eyes"));
 });

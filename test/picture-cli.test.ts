@@ -40,7 +40,7 @@ test("generate and chat show the model pictures, which a saved conversation keep
     ],
   });
   const options = { temperature: 0, maxTokens: 4 };
-  const expected = await engine.chat([asked("Which?", FIRST)], options).result();
+  const expected = await engine.generate([asked("Which?", FIRST)], options);
   const { stdout, status } = run(["generate", "Which?", "--image", FIRST, "--json"]);
   assert.equal(status, 0);
   const { samples, trace } = JSON.parse(stdout);

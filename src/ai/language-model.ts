@@ -15,10 +15,13 @@ import type {
 } from "@ai-sdk/provider";
 import type { AnswerOptions } from "../chat/answer.js";
 import { planAnswer } from "../chat/answer-plan.js";
+import { chatFormOf } from "../chat/chat-form.js";
 import type { FunctionTool } from "../chat/tool.js";
-import { reasoningTagsOf, toolFormatOf } from "../chat/tools/detect-format.js";
 import { forcedCalls } from "../chat/tools/force-call.js";
-import { type AnswerEnd, answerParts } from "../engine/client/answer-parts.js";
+import { withToolsTold } from "../chat/written-tools.js";
+import { type AnswerEnd, answerParts } from "../engine/client/chat/answer-parts.js";
+import { promptIds } from "../engine/client/chat/start-chat.js";
+import { asServed, type PromptMessage } from "../engine/served-engine.js";
 import type { Engine, GenerateOptions, Generation, RequestTrace } from "../engine/types.js";
 import type { ConstraintSpec } from "../grammar/constraint.js";
 import { ContentWriter } from "./content-writer.js";
@@ -87,24 +90,28 @@ export class PagodaLanguageModel implements LanguageModelV3 {
   }
 
   async #start(call: LanguageModelV3CallOptions): Promise<Started> {
-    const engine = await this.#engine();
+    const engine = asServed(await this.#engine());
     const settings = { ...this.#settings, ...(call.providerOptions?.pagoda as PagodaSettings | undefined) };
     const { templateArgs, pooling: _, ...own } = settings;
     const warnings: SharedV3Warning[] = [];
     const tools = toolsOf(call, warnings);
-    const format = toolFormatOf(engine, "auto");
+    const form = chatFormOf(engine);
+    const format = form.toolFormat;
     const choice = call.toolChoice ?? { type: "auto" };
     const isForced = tools.length > 0 && format !== null && (choice.type === "required" || choice.type === "tool");
     const constraint = isForced ? forcedCalls(format, tools, choice.type === "required") : formatOf(call);
     const signal = call.abortSignal;
-    const seen = await engine.prepareImages(messagesOf(call.prompt), signal === undefined ? {} : { signal });
-    const { text, content, pictures } = engine.renderPrompt(seen, {
-      ...(tools.length === 0 ? {} : { tools }),
-      ...(templateArgs === undefined ? {} : { templateArgs }),
-    });
-    const ids = engine.tokenize(text, { addSpecialTokens: false, content });
+    const told = withToolsTold(form.toolPlace, messagesOf(call.prompt), tools);
+    const { text, ids, pictures } = await promptIds(
+      engine,
+      told.messages as readonly PromptMessage[],
+      { signal },
+      {
+        ...(told.tools.length === 0 ? {} : { tools: told.tools }),
+        ...(templateArgs === undefined ? {} : { templateArgs }),
+      },
+    );
     const bound = isForced ? "forced call" : constraint === null ? "no" : "text";
-    const form = { toolFormat: format, reasoningTags: reasoningTagsOf(engine, "auto") };
     const plan = planAnswer(form, text, tools, bound, {
       constraint: constraint ?? own.constraint ?? null,
       budget: null,
@@ -125,7 +132,7 @@ export class PagodaLanguageModel implements LanguageModelV3 {
       constraint: constraint ?? own.constraint,
       ...plan.options,
     });
-    return { generation: engine.generate(ids, options), answer: plan.answer, warnings };
+    return { generation: engine.submit(ids, options), answer: plan.answer, warnings };
   }
 
   #about(generation: Generation): { id: string; modelId: string; timestamp: Date } {

@@ -1,14 +1,15 @@
 // The AI SDK's prompt as messages for a chat template.
 
 import { type LanguageModelV3Prompt, UnsupportedFunctionalityError } from "@ai-sdk/provider";
+import type { ContentPart } from "../engine/chat-types.js";
 import type { ImageDetail } from "../engine/client/pictures/seen-picture.js";
-import type { ChatMessage, ContentPart } from "../engine/types.js";
+import type { PromptMessage } from "../engine/served-engine.js";
 
 type Part = Exclude<LanguageModelV3Prompt[number]["content"], string>[number];
 type ToolResult = Extract<Part, { type: "tool-result" }>;
 
-export function messagesOf(prompt: LanguageModelV3Prompt): ChatMessage[] {
-  return prompt.flatMap((message): ChatMessage[] => {
+export function messagesOf(prompt: LanguageModelV3Prompt): PromptMessage[] {
+  return prompt.flatMap((message): PromptMessage[] => {
     if (message.role === "system") return [{ role: "system", content: message.content }];
     if (message.role === "tool")
       return message.content.flatMap((part) => (part.type === "tool-result" ? [resultMessage(part)] : []));
@@ -64,7 +65,7 @@ function textOf(part: Part): string {
   return "";
 }
 
-function resultMessage({ toolCallId, toolName, output }: ToolResult): ChatMessage {
+function resultMessage({ toolCallId, toolName, output }: ToolResult): PromptMessage {
   return { role: "tool", tool_call_id: toolCallId, name: toolName, content: outputText(output) };
 }
 

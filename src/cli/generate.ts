@@ -7,6 +7,7 @@ import { join } from "node:path";
 import type { OptionTable } from "../config/options.js";
 import { errorFor } from "../core/errors.js";
 import { forOutput } from "../core/printable.js";
+import type { ChatMessage } from "../engine/chat-types.js";
 import type { Generation } from "../engine/types.js";
 import { parseHubSpec } from "../formats/hub/hub-spec.js";
 import { hasHelped, parseFlags, type Usage } from "./args.js";
@@ -54,13 +55,12 @@ export async function generateCommand(args: readonly string[]): Promise<number> 
     ...adapterOf(engine),
     ...(values.n === undefined ? {} : { n: values.n as number }),
   };
-  const system = typeof values.system === "string" ? [{ role: "system", content: values.system }] : [];
+  const system: ChatMessage[] = typeof values.system === "string" ? [{ role: "system", content: values.system }] : [];
   const isChat = engine.model.hasChatTemplate && values.raw !== true;
   if (!isChat && pictures.length > 0)
     throw errorFor("wrong_usage", { reason: "Pictures need the chat template: leave out --raw.", usage: USAGE.line });
-  const generation = isChat
-    ? engine.chat([...system, { role: "user", content: withPictures(pictures, prompt) }], options)
-    : engine.generate(prompt, options);
+  const conversation: ChatMessage[] = [...system, { role: "user", content: withPictures(pictures, prompt) }];
+  const generation = engine.generate(isChat ? conversation : prompt, options);
   if (values.json === true) process.stdout.write(`${JSON.stringify(await generation.result(), null, 2)}\n`);
   else await print(generation, options.n ?? 1);
   return 0;

@@ -2,12 +2,12 @@
 
 import { readFileSync } from "node:fs";
 import { ConfigError } from "../core/errors.js";
-import type { ChatMessage, ContentPart } from "../engine/types.js";
+import type { ChatMessage, ContentPart, ImagePart } from "../engine/chat-types.js";
 
 /** What a message says: a text, or pictures and a text. */
 export type Said = string | readonly ContentPart[];
 
-export function pictureOf(file: string): ContentPart {
+export function pictureOf(file: string): ImagePart {
   let bytes: Buffer;
   try {
     bytes = readFileSync(file);

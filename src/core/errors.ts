@@ -345,7 +345,7 @@ export class PagodaError extends Error {
   constructor(code: ErrorCode, details: ErrorDetails = {}, options?: ErrorOptions) {
     const row: ErrorRow = ERRORS[code];
     super(fill(row.message, details), options);
-    this.name = new.target.name;
+    this.name = code === "aborted" ? "AbortError" : new.target.name; // what callers of fetch and streams look for
     this.code = code;
     this.kind = row.kind;
     this.param = typeof details.param === "string" ? details.param : row.param;

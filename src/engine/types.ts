@@ -1,10 +1,10 @@
 // The public surface of an engine, shared by the library, the CLI and the server.
 
-import type { z } from "zod";
 import type { AdapterStats } from "../adapters/adapter.js";
 import type { GroupStats } from "../cache/cache-group.js";
 import type { HostTierStats } from "../cache/host-tier.js";
 import type { CacheSnapshot } from "../cache/snapshot.js";
+import type { Schema, SchemaOutput } from "../chat/schema.js";
 import type { Pooling } from "../core/pooling.js";
 import type { FinishReason } from "../core/request.js";
 import type { PositionLogprobs, SamplingParams } from "../core/sampling.js";
@@ -12,39 +12,18 @@ import type { Speculation, SpeculationMethod } from "../core/speculation.js";
 import type { DeviceUsage } from "../device/device.js";
 import type { ConstraintSpec } from "../grammar/constraint.js";
 import type { LogitsHook } from "../sampler/sampler.js";
-import type { ChatPrompt } from "../tokenizer/chat-template.js";
 import type { EncodeOptions } from "../tokenizer/tokenizer.js";
-import type { ObjectRequest, ObjectResult } from "./client/object.js";
-import type { ImageDetail, SeenPicture } from "./client/pictures/seen-picture.js";
-
-/** Where a picture is: a data: URL, one of an allowed host or folder, or the bytes of its file (PNG, JPEG, WebP, GIF). */
-export type ImageSource = string | URL | Uint8Array | ArrayBuffer | Blob | SeenPicture;
-
-/** A piece of a message's text. */
-export interface TextPart {
-  readonly type: "text";
-  readonly text: string;
-}
-
-/** A picture in a message. */
-export interface ImagePart {
-  readonly type: "image";
-  readonly image: ImageSource;
-  /** "low" costs few tokens. Default: "auto", as the model's own processor does. */
-  readonly detail?: ImageDetail;
-}
-
-/** A piece of a message. */
-export type ContentPart = TextPart | ImagePart;
-
-/** One message of a conversation, as chat templates see it. */
-export interface ChatMessage {
-  readonly role: string;
-  /** A text; or parts, where there are pictures. */
-  readonly content: string | null | readonly ContentPart[];
-  /** Further fields (name, tool_calls, ...) reach the chat template as they are. */
-  readonly [field: string]: unknown;
-}
+import type {
+  ChatGeneration,
+  ChatMessage,
+  ChatOptions,
+  ChatRun,
+  ObjectRequest,
+  ObjectResult,
+  RunOptions,
+  ToolSchemas,
+  Underway,
+} from "./chat-types.js";
 
 /** An adapter by its name; the scale multiplies what it adds. */
 export type AdapterChoice = string | { readonly name: string; readonly scale?: number };
@@ -80,8 +59,6 @@ export interface GenerateOptions extends Partial<SamplingParams> {
   readonly speculative?: boolean | SpeculationMethod | SpeculativeOptions;
   /** Markers such as end of turn are left out of the text unless this is false. */
   readonly skipSpecialTokens?: boolean;
-  /** Of the prompt, in order: as renderPrompt() gives them. */
-  readonly pictures?: readonly SeenPicture[];
 }
 
 /** A piece of one sample's output. Text never ends inside a character or inside a possible stop string. */
@@ -144,19 +121,8 @@ export interface GenerateResult {
   readonly trace: RequestTrace;
 }
 
-/** The text of a conversation, and the pictures whose tokens are in it. */
-export interface PicturePrompt extends ChatPrompt {
-  readonly pictures: readonly SeenPicture[];
-}
-
-/** Iterate it for chunks as they come, or await `result()` for the whole. Leaving the loop early aborts the request. */
-export interface Generation extends AsyncIterable<OutputChunk> {
-  readonly id: string;
-  /** Resolves when all samples are whole; rejects when the request failed. */
-  result(): Promise<GenerateResult>;
-  /** Ends the request and frees its pages; the loop and `result()` reject with the code `aborted`. */
-  abort(): void;
-}
+/** A raw answer on its way: text as the model writes it, with every sample's tokens. */
+export interface Generation extends Underway<OutputChunk, GenerateResult> {}
 
 /** What one step did. The engine keeps the last thousand. */
 export interface StepRecord {
@@ -407,10 +373,9 @@ export interface EngineHealth {
   readonly lastError: string | null;
 }
 
-/** What a chat template sees beside the messages. */
+/** How a conversation is put to the model. */
 export interface TemplateOptions {
-  readonly tools?: readonly unknown[];
-  /** Further variables of the template, such as enable_thinking. date_string is today unless given, as "26 Jul 2026". */
+  /** Further variables of the chat template, such as enable_thinking. date_string is today unless given, as "26 Jul 2026". */
   readonly templateArgs?: Readonly<Record<string, unknown>>;
   /** The answer goes on with the text of the last message, an assistant's, instead of beginning one. */
   readonly continueFinalMessage?: boolean;
@@ -421,35 +386,31 @@ export interface Engine {
   readonly model: ModelInfo;
   /** Whether it serves; never waits. */
   health(): EngineHealth;
-  /** Continues a text, or token ids. */
-  generate(prompt: string | readonly number[], options?: GenerateOptions): Generation;
-  /** Answers the last message; a string is one message of the user. */
-  chat(messages: string | readonly ChatMessage[], options?: GenerateOptions & TemplateOptions): Generation;
-  /** An answer that is a value of a zod schema, typed and checked. */
-  object<Schema extends z.ZodType>(request: ObjectRequest<Schema>): Promise<ObjectResult<z.output<Schema>>>;
-  /** The source of the model's chat template. */
-  readonly chatTemplate: string | null;
   /**
-   * Reads the pictures of messages and prepares them for the model, in a thread of their own. chat() does it by itself; renderPrompt() and renderChat()
-   * take what it gives.
+   * Answers a conversation, in typed parts: text, reasoning, calls of the tools. A string is one message of the user. Await it for the whole
+   * answer, or iterate it.
    */
-  prepareImages(
-    messages: readonly ChatMessage[],
-    asker?: { readonly signal?: AbortSignal | undefined; readonly client?: string },
-  ): Promise<ChatMessage[]>;
-  /** The prompt that chat() gives the model. */
-  renderChat(messages: readonly ChatMessage[], options?: TemplateOptions): string;
-  /** The same, and which parts of it came with the messages: tokenize() takes them as plain text when given as `content`. */
-  renderPrompt(messages: readonly ChatMessage[], options?: TemplateOptions): PicturePrompt;
-  /**
-   * The same, and what takes more than a moment is rendered in a thread of its own, within limits of time and memory and clients in turns:
-   * for callers that serve others meanwhile.
-   */
-  renderAside(
-    messages: readonly ChatMessage[],
-    options?: TemplateOptions,
-    asker?: { readonly signal?: AbortSignal | undefined; readonly client?: string },
-  ): Promise<PicturePrompt>;
+  chat<Schemas extends ToolSchemas = Record<never, never>>(
+    messages: string | readonly ChatMessage[],
+    options?: ChatOptions<Schemas>,
+  ): ChatGeneration<Schemas>;
+  /** Answers a conversation, calls the tools that the model asks for, and goes on until it answers without a call. */
+  run<Schemas extends ToolSchemas>(
+    messages: string | readonly ChatMessage[],
+    options: RunOptions<Schemas>,
+  ): ChatRun<Schemas>;
+  /** An answer that is a value of a schema, typed and checked. */
+  object<S extends Schema>(request: ObjectRequest<S>): Promise<ObjectResult<SchemaOutput<S>>>;
+  /** Continues a text, token ids, or a conversation: the text as the model writes it, markers and all, of any number of samples. */
+  generate(
+    prompt: string | readonly number[] | readonly ChatMessage[],
+    options?: GenerateOptions & TemplateOptions,
+  ): Generation;
+  /** The prompt that chat() gives the model, without pictures. */
+  renderChat(
+    messages: string | readonly ChatMessage[],
+    options?: TemplateOptions & Pick<ChatOptions, "tools">,
+  ): Promise<string>;
   /** One vector per input, made as the checkpoint states or as told. */
   embed(inputs: readonly (string | readonly number[])[], options?: EmbedOptions): Promise<EmbedResult>;
   /** How well the two texts of each pair go together: by a reranker, or by the angle between an embedding model's vectors. */
@@ -458,8 +419,6 @@ export interface Engine {
   rerank(query: string, documents: readonly string[], options?: RerankOptions): Promise<RerankResult>;
   /** The token ids of a text. */
   tokenize(text: string, options?: EncodeOptions): number[];
-  /** The same, and a long text is tokenised in a thread of its own: for callers that serve others meanwhile. */
-  tokenizeAside(text: string, options?: EncodeOptions, signal?: AbortSignal, client?: string): Promise<number[]>;
   /** The text of token ids. */
   detokenize(ids: readonly number[]): string;
   /** The bytes a token adds to the text; may be part of a character. */

@@ -1,10 +1,9 @@
 // What every route of a server shares.
 
 import type { HttpBindings } from "@hono/node-server";
-import type { ReasoningTags } from "../chat/reasoning.js";
-import type { ToolFormat } from "../chat/tools/tool-format.js";
+import type { ChatForm } from "../chat/chat-form.js";
 import type { ServerConfig } from "../config/server-config.js";
-import type { Engine } from "../engine/types.js";
+import type { ServedEngine } from "../engine/served-engine.js";
 import type { Call } from "./calls/call.js";
 import type { Owners } from "./dashboard/owners.js";
 import type { KeyRing, Tenant } from "./http/auth.js";
@@ -16,7 +15,7 @@ import type { ModelHouse } from "./models/model-house.js";
 import type { ResponseStore } from "./openai/response-store.js";
 
 export interface ServerContext {
-  readonly engine: Engine;
+  readonly engine: ServedEngine;
   readonly config: ServerConfig;
   readonly keys: KeyRing;
   readonly gate: Gate;
@@ -30,9 +29,8 @@ export interface ServerContext {
   readonly house: ModelHouse;
   readonly metrics: ServerMetrics;
   readonly log: Logger;
-  /** How the model writes tool calls; null: it is not asked to, and what it writes is text. */
-  readonly toolFormat: ToolFormat | null;
-  readonly reasoningTags: ReasoningTags | null;
+  /** How the model writes calls and thoughts, and where it is told of tools. */
+  readonly form: ChatForm;
   /** The adapter that the request's model names; null: the model itself. */
   readonly adapter: string | null;
   /** Names clients may ask for; the first is the one that answers carry. */

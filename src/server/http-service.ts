@@ -4,10 +4,11 @@ import { createServer as createHttpServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { getRequestListener } from "@hono/node-server";
 import type { Hono } from "hono";
-import { reasoningTagsOf, toolFormatOf } from "../chat/tools/detect-format.js";
+import { findChatForm } from "../chat/chat-form.js";
 import type { ServerConfig } from "../config/server-config.js";
 import { packageVersion } from "../config/version.js";
 import { CapacityError } from "../core/errors.js";
+import { asServed } from "../engine/served-engine.js";
 import type { Engine } from "../engine/types.js";
 import { setThreadClass } from "../threads/thread-class.js";
 import { createApp } from "./app.js";
@@ -55,17 +56,17 @@ export class HttpService {
       version: packageVersion(),
     };
     const furnish = (engine: Engine, modelNames: readonly string[]): ServerContext => {
+      const served = asServed(engine);
       const metrics = new ServerMetrics(engine, shared.gate, modelNames[0]!, () => stderrSink.lost);
       void metrics.watchSteps(this.#watching.signal);
       return {
         ...shared,
-        engine,
+        engine: served,
         adapter: null,
         modelNames,
         metrics,
         calls: new Set(),
-        toolFormat: toolFormatOf(engine, config.toolParser),
-        reasoningTags: reasoningTagsOf(engine, config.reasoningParser),
+        form: findChatForm(served, config.toolParser, config.reasoningParser),
         get house() {
           return house();
         },

@@ -159,7 +159,7 @@ test("tools: a forced call streamed, its output given back, allowed tools", asyn
   const after = await client.responses.create({
     ...greedy,
     tools: [WEATHER],
-    tool_choice: "none",
+    tool_choice: "auto",
     previous_response_id: called.id,
     input: [{ type: "function_call_output", call_id: call.call_id, output: "sunny" }],
   });

@@ -6,6 +6,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import OpenAI from "openai";
+import { asServed } from "../../src/engine/served-engine.js";
 import { holdAnswers } from "../support/held-answers.js";
 import { startServer, type TestServer, until } from "../support/test-server.js";
 import { ENDLESS, writeTinyCheckpoint } from "../support/tiny-checkpoint.js";
@@ -58,11 +59,11 @@ test("the engine is told whose a request is: its key's, or without keys its addr
   const model = writeTinyCheckpoint();
   const clientsOf = async (host: TestServer, keys: readonly string[]): Promise<(string | undefined)[]> => {
     const clients: (string | undefined)[] = [];
-    const { engine } = host;
-    const generate = engine.generate.bind(engine);
-    engine.generate = (prompt, options) => {
+    const engine = asServed(host.engine);
+    const submit = engine.submit.bind(engine);
+    engine.submit = (prompt, options) => {
       clients.push(options?.client);
-      return generate(prompt, options);
+      return submit(prompt, options);
     };
     for (const key of keys) await cachedTokens(host, key);
     return clients;

@@ -21,6 +21,8 @@ export interface ScriptedOptions {
   readonly context?: number;
   /** Pieces of answers that are tokens of their own in prompts too: tags. */
   readonly tags?: readonly string[];
+  /** What the chat template knows. Default: tools, their results and system messages. */
+  readonly knows?: "tools" | "system" | "user";
 }
 
 const HEADS = 1;
@@ -30,7 +32,7 @@ const SPECIAL = ["<bos>", "<eos>", "<|turn|>"];
 /** The first script whose condition holds is played; the last one's should always hold. */
 export function writeScriptedModel(
   scripts: readonly Script[],
-  { context = 131_072, tags = [] }: ScriptedOptions = {},
+  { context = 131_072, tags = [], knows = "tools" }: ScriptedOptions = {},
 ): string {
   const folder = mkdtempSync(join(tmpdir(), "pagoda-scripted-"));
   const special = [...SPECIAL, ...scripts.map((_, i) => `<|script${i}|>`)];
@@ -65,7 +67,7 @@ export function writeScriptedModel(
   write("config.json", config);
   write("generation_config.json", { temperature: 1, eos_token_id: 257 });
   write("tokenizer.json", tokenizer);
-  write("tokenizer_config.json", { bos_token: "<bos>", eos_token: "<eos>", chat_template: templateOf(scripts) });
+  write("tokenizer_config.json", { bos_token: "<bos>", eos_token: "<eos>", chat_template: templateOf(scripts, knows) });
   const next = new Map<number, number>();
   scripts.forEach(({ answer }, i) => {
     const chain = [256 + SPECIAL.length + i, ...answer.map((piece) => idOf.get(piece)!)];
@@ -76,7 +78,7 @@ export function writeScriptedModel(
   return folder;
 }
 
-function templateOf(scripts: readonly Script[]): string {
+function templateOf(scripts: readonly Script[], knows: string): string {
   const choice = scripts
     .map(({ when, answer, isOpened }, i) => {
       const opened = isOpened === true ? answer[0] : "";
@@ -85,9 +87,15 @@ function templateOf(scripts: readonly Script[]): string {
     .join("");
   return [
     "{%- set names = (tools or []) | map(attribute='function') | map(attribute='name') | list %}",
-    "{%- if tools %}{{ tools | tojson }}<|turn|>{% endif %}",
-    "{%- for m in messages %}{{ m.role }}: {{ m.content }}",
-    "{%- for call in m.tool_calls or [] %}<tool_call>{{ call.function | tojson }}</tool_call>{% endfor %}<|turn|>{% endfor %}",
+    ...(knows === "tools" ? ["{%- if tools %}{{ tools | tojson }}<|turn|>{% endif %}"] : []),
+    "{%- for m in messages %}",
+    ...(knows === "user" ? ["{%- if m.role == 'system' %}{{ raise_exception('no system messages') }}{% endif %}"] : []),
+    ...(knows === "tools" ? [] : ["{%- if m.role == 'tool' %}{{ raise_exception('no tools') }}{% endif %}"]),
+    "{{ m.role }}: {{ m.content }}",
+    knows === "tools"
+      ? "{%- for call in m.tool_calls or [] %}<tool_call>{{ call.function | tojson }}</tool_call>{% endfor %}"
+      : "",
+    "<|turn|>{% endfor %}",
     "{%- set last = messages[-1] %}",
     "{%- set numResults = messages | selectattr('role', 'equalto', 'tool') | list | length %}",
     `{%- if add_generation_prompt %}${choice}{%- endif %}{%- endif %}`,

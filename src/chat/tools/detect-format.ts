@@ -10,7 +10,8 @@ import type { ToolFormat } from "./tool-format.js";
 export interface TemplateView {
   /** null: the model has none. */
   readonly chatTemplate: string | null;
-  renderChat(messages: readonly TemplateMessage[], options: { readonly tools: readonly unknown[] }): string;
+  /** The prompt's text; may throw. */
+  renderProbe(messages: readonly TemplateMessage[], tools: readonly unknown[]): string;
 }
 
 /** "auto" falls back to the Hermes form, the most common one; forced calls work with any model. */
@@ -37,25 +38,26 @@ export function reasoningTagsOf(view: Pick<TemplateView, "chatTemplate">, choice
   return REASONING_TAGS.find(isSeen) ?? THINK;
 }
 
+export const PROBE_TOOL = {
+  type: "function",
+  function: {
+    name: "get_weather",
+    description: "Weather of a city",
+    parameters: { type: "object", properties: { city: { type: "string" } }, required: ["city"] },
+  },
+} as const;
+
 function probe(view: TemplateView): string {
-  const tool = {
-    type: "function",
-    function: {
-      name: "get_weather",
-      description: "Weather of a city",
-      parameters: { type: "object", properties: { city: { type: "string" } }, required: ["city"] },
-    },
-  };
   const call = { id: "call00001", type: "function", function: { name: "get_weather", arguments: '{"city":"Rome"}' } };
   try {
-    return view.renderChat(
+    return view.renderProbe(
       [
         { role: "user", content: "Weather in Rome?" },
         { role: "assistant", content: "", tool_calls: [call] },
         { role: "tool", content: "sunny", tool_call_id: "call00001", name: "get_weather" },
         { role: "user", content: "Thanks." },
       ],
-      { tools: [tool] },
+      [PROBE_TOOL],
     );
   } catch {
     return ""; // a template without tools may refuse them

@@ -5,6 +5,7 @@ import { readFileSync } from "node:fs";
 import type { OptionTable } from "../../config/options.js";
 import { errorFor } from "../../core/errors.js";
 import { SPECULATION_METHODS, type SpeculationMethod } from "../../core/speculation.js";
+import type { ChatMessage } from "../../engine/chat-types.js";
 import { createEngine } from "../../engine/client/engine.js";
 import type { Engine } from "../../engine/types.js";
 import { RUN_OPTIONS } from "../sampling-options.js";
@@ -42,7 +43,7 @@ interface Own extends TraceFlags {
 const WARM_TOKENS = 8;
 
 interface Job {
-  readonly prompt: string | readonly number[] | readonly { role: string; content: string }[];
+  readonly prompt: string | readonly number[] | readonly ChatMessage[];
   readonly maxTokens: number;
   readonly ignoreEos: boolean;
 }
@@ -164,9 +165,7 @@ async function runJobs(
       const index = next++;
       const { prompt, maxTokens, ignoreEos } = jobs[index]!;
       const options = { maxTokens, ignoreEos, temperature, seed, salt, speculative: method };
-      const isChat = typeof prompt === "object" && typeof prompt[0] === "object";
-      const generation = isChat ? engine.chat(prompt as never, options) : engine.generate(prompt as string, options);
-      const { samples, trace } = await generation.result();
+      const { samples, trace } = await engine.generate(prompt, options);
       answers[index] = samples[0]!.tokenIds;
       tokens += trace.completionTokens;
       decodeMs += trace.totalMs - trace.timeToFirstTokenMs;

@@ -3,7 +3,8 @@
 
 import type { OptionTable } from "../../config/options.js";
 import { ConfigError, RequestError } from "../../core/errors.js";
-import type { ContentPart, GenerateOptions } from "../../engine/types.js";
+import type { ContentPart } from "../../engine/chat-types.js";
+import type { GenerateOptions } from "../../engine/types.js";
 import { hasHelped, parseFlags, type Usage } from "../args.js";
 import { ownKey } from "../openai-client.js";
 import { pictureOf } from "../picture-files.js";

@@ -2,12 +2,20 @@
 // asked for again, and the whole can be kept in a file.
 
 import { readFileSync, writeFileSync } from "node:fs";
-import type { ChatMessage, ContentPart } from "../../engine/types.js";
+import type {
+  AssistantMessage,
+  ChatMessage,
+  ContentPart,
+  SystemMessage,
+  UserMessage,
+} from "../../engine/chat-types.js";
 import type { Said } from "../picture-files.js";
+
+type Turn = UserMessage | (AssistantMessage & { readonly content: string });
 
 export class Conversation {
   #system: string | null;
-  #messages: ChatMessage[] = [];
+  #messages: Turn[] = [];
 
   constructor(system: string | null) {
     this.#system = system;
@@ -50,7 +58,7 @@ export class Conversation {
     const [first, ...rest] = found;
     const hasSystem = first?.role === "system";
     this.#system = hasSystem ? String(first.content) : null;
-    this.#messages = hasSystem ? rest : found;
+    this.#messages = (hasSystem ? rest : found) as Turn[];
   }
 
   get numTurns(): number {
@@ -58,9 +66,10 @@ export class Conversation {
   }
 }
 
-function isMessage(value: unknown): value is { role: string; content: Said } {
+function isMessage(value: unknown): value is Turn | SystemMessage {
   const { role, content } = (value ?? {}) as Record<string, unknown>;
-  return typeof role === "string" && (typeof content === "string" || (Array.isArray(content) && content.every(isPart)));
+  const isKnown = role === "system" || role === "user" || role === "assistant";
+  return isKnown && (typeof content === "string" || (Array.isArray(content) && content.every(isPart)));
 }
 
 function isPart(value: unknown): value is ContentPart {

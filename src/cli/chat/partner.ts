@@ -1,7 +1,8 @@
 // Whom `pagoda chat` talks to: an engine in this process, or any OpenAI-compatible server.
 
 import { RequestError } from "../../core/errors.js";
-import type { ChatMessage, Engine, EngineStats, GenerateOptions } from "../../engine/types.js";
+import type { ChatMessage } from "../../engine/chat-types.js";
+import type { Engine, EngineStats, GenerateOptions } from "../../engine/types.js";
 import { baseOf, firstModel, type ServerTarget, type StreamEvent, streamEvents, textOf } from "../openai-client.js";
 import { onTheWire } from "../picture-files.js";
 
@@ -16,13 +17,15 @@ export interface Reply {
   readonly isContextFull: boolean;
 }
 
+type Write = (text: string, isThought: boolean) => void;
+
 export interface ChatPartner {
   /** Who and where, for the first line. */
   readonly introduction: string;
   /** Tokens; null: not known. */
   readonly maxContext: number | null;
-  /** Streams the answer through `write`. */
-  answer(messages: readonly ChatMessage[], signal: AbortSignal, write: (text: string) => void): Promise<Reply>;
+  /** Streams the answer, and what was thought before it, through `write`. */
+  answer(messages: readonly ChatMessage[], signal: AbortSignal, write: Write): Promise<Reply>;
   /** For /stats. */
   stats(): Promise<string>;
 }
@@ -40,9 +43,9 @@ export function localPartner(engine: Engine, options: GenerateOptions): ChatPart
     maxContext: engine.model.maxContext,
     answer: async (messages, signal, write) => {
       const generation = engine.chat(messages, { ...options, signal });
-      for await (const chunk of generation) write(chunk.text);
-      const { text, trace, samples } = await generation.result();
-      const isCut = samples[0]!.finishReason === "length";
+      for await (const part of generation) write(part.text, part.type === "reasoning");
+      const { text, trace, finishReason } = await generation;
+      const isCut = finishReason === "length";
       const isContextFull = trace.promptTokens + trace.completionTokens >= engine.model.maxLength;
       return { ...trace, text, isCut, isContextFull };
     },
@@ -80,7 +83,7 @@ async function remoteAnswer(
   messages: readonly ChatMessage[],
   options: GenerateOptions,
   signal: AbortSignal,
-  write: (text: string) => void,
+  write: Write,
 ): Promise<Reply> {
   const body = {
     ...wireOptions(options),
@@ -97,12 +100,14 @@ async function remoteAnswer(
   for await (const event of streamEvents(target, body, signal)) {
     usage = event.usage ?? usage;
     for (const choice of event.choices ?? []) {
-      const piece = textOf(choice);
+      const thought = choice.delta?.reasoning_content ?? "";
+      const piece = textOf(choice).slice(thought.length);
       isCut ||= choice.finish_reason === "length";
-      if (piece === "") continue;
+      if (thought + piece === "") continue;
       if (numPieces++ === 0) firstMs = performance.now();
       text += piece;
-      write(piece);
+      if (thought !== "") write(thought, true);
+      if (piece !== "") write(piece, false);
     }
   }
   const completionTokens = usage?.completion_tokens ?? null;

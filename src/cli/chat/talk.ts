@@ -2,7 +2,7 @@
 // there is of it is. When the context is nearly full the oldest turns leave before the answer begins, and it says so.
 
 import { printable } from "../../core/printable.js";
-import type { ChatMessage, ContentPart } from "../../engine/types.js";
+import type { ChatMessage, ContentPart } from "../../engine/chat-types.js";
 import { pictureOf, type Said, withPictures } from "../picture-files.js";
 import { dim, wrap } from "../terminal.js";
 import type { Conversation } from "./conversation.js";
@@ -111,8 +111,12 @@ export class Talk {
         write: (text) => process.stdout.write(text),
       });
       try {
-        const messages = [...this.conversation.messages, { role: "user", content: question }];
-        const reply = await this.#partner.answer(messages, signal, (piece) => {
+        const messages: ChatMessage[] = [...this.conversation.messages, { role: "user", content: question }];
+        let isThinking = false;
+        const reply = await this.#partner.answer(messages, signal, (piece, isThought) => {
+          if (isThinking && !isThought) process.stdout.write("\n\n");
+          isThinking = isThought;
+          if (isThought) return process.stdout.write(dim(printable(piece)));
           hear(piece);
           writer.push(piece);
         });
@@ -138,14 +142,14 @@ function note(text: string): string {
   return dim(`${wrap(`[${text}]`, width).join("\n")}\n`);
 }
 
-function lengthOf(messages: readonly { readonly content: ChatMessage["content"] }[]): number {
+function lengthOf(messages: readonly Pick<ChatMessage, "content">[]): number {
   return messages.reduce((sum, { content }) => sum + textOf(content).length, 0);
 }
 
 /** Pictures have a number of tokens of their own, which has little to do with their bytes. */
 function textOf(content: ChatMessage["content"]): string {
-  if (typeof content === "string" || content === null) return content ?? "";
-  return content.map((part) => (part.type === "text" ? part.text : "")).join("");
+  if (typeof content === "string" || content == null) return content ?? "";
+  return (content as readonly ContentPart[]).map((part) => (part.type === "text" ? part.text : "")).join("");
 }
 
 function tokensPerChar({ promptTokens, completionTokens }: Reply, { messages }: Conversation): number {

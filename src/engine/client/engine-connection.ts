@@ -8,7 +8,6 @@ import type { AddMessage, EngineFacts, FromEngine, ToEngine } from "../messages.
 import type { EngineHealth, GenerateOptions } from "../types.js";
 import type { CallChannel, CallReader } from "./call-reader.js";
 import type { EngineHost, StartHost } from "./host.js";
-import { KeepAlive } from "./keep-alive.js";
 import { OutputReader } from "./output-reader.js";
 import { Replies } from "./replies.js";
 import { StepLog } from "./step-log.js";
@@ -223,5 +222,23 @@ export class EngineConnection {
 
   #deathReason(): string {
     return this.#state === "closed" ? "it was closed." : (this.#lastError ?? "its thread ended.");
+  }
+}
+
+const MAX_TIMEOUT_MS = 2 ** 31 - 1;
+
+/**
+ * The engine's thread by itself does not keep the process alive: loading does, and calls and queries under way. So a program that forgets
+ * close() still ends when its work is done.
+ */
+export class KeepAlive {
+  #timer: NodeJS.Timeout | null = null;
+
+  set(isBusy: boolean): void {
+    if (isBusy) this.#timer ??= setInterval(() => undefined, MAX_TIMEOUT_MS);
+    else {
+      clearInterval(this.#timer ?? undefined);
+      this.#timer = null;
+    }
   }
 }

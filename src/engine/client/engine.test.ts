@@ -5,8 +5,10 @@ import { Worker } from "node:worker_threads";
 import { writeTinyCheckpoint } from "../../../test/support/tiny-checkpoint.js";
 import { until } from "../../../test/support/until.js";
 import { engineConfig } from "../../config/engine-config.js";
+import type { ChatMessage } from "../chat-types.js";
 import { type FromEngine, toWire } from "../messages.js";
-import type { Engine, GenerateOptions } from "../types.js";
+import { asServed, type ServedEngine } from "../served-engine.js";
+import type { GenerateOptions } from "../types.js";
 import { createEngine } from "./engine.js";
 import { hostOf, startHost } from "./host.js";
 import { HostedEngine } from "./hosted-engine.js";
@@ -16,9 +18,9 @@ const model = writeTinyCheckpoint({ context: CONTEXT });
 const greedy = { temperature: 0, ignoreEos: true } as const;
 
 describe("an engine in its worker thread", () => {
-  let engine: Engine;
+  let engine: ServedEngine;
   before(async () => {
-    engine = await createEngine({ model, device: "reference", numPages: 1 + CONTEXT / 16, seed: 5 });
+    engine = asServed(await createEngine({ model, device: "reference", numPages: 1 + CONTEXT / 16, seed: 5 }));
   });
   after(() => engine.close());
 
@@ -89,14 +91,14 @@ describe("an engine in its worker thread", () => {
   });
 
   test("chat renders the template", async () => {
-    const messages = [{ role: "user", content: "hi" }];
-    assert.equal(engine.renderChat(messages), "<|user|>hi<eos><|assistant|>");
-    const begun = [...messages, { role: "assistant", content: "so" }];
-    assert.equal(engine.renderChat(begun), "<|user|>hi<eos><|assistant|>so<eos><|assistant|>");
-    assert.equal(engine.renderChat(begun, { continueFinalMessage: true }), "<|user|>hi<eos><|assistant|>so");
-    const result = await engine.chat(messages, { maxTokens: 3, ...greedy }).result();
-    assert.equal(result.trace.promptTokens, 5);
-    assert.equal(result.samples[0]!.tokenIds.length, 3);
+    const messages: ChatMessage[] = [{ role: "user", content: "hi" }];
+    assert.equal(await engine.renderChat(messages), "<|user|>hi<eos><|assistant|>");
+    const begun: ChatMessage[] = [...messages, { role: "assistant", content: "so" }];
+    assert.equal(await engine.renderChat(begun), "<|user|>hi<eos><|assistant|>so<eos><|assistant|>");
+    assert.equal(await engine.renderChat(begun, { continueFinalMessage: true }), "<|user|>hi<eos><|assistant|>so");
+    const { usage, text, finishReason } = await engine.chat(messages, { maxTokens: 3, ...greedy });
+    assert.deepEqual([usage.promptTokens, usage.completionTokens, finishReason], [5, 3, "length"]);
+    assert.equal((await engine.generate(messages, { maxTokens: 3, ...greedy })).text, text);
   });
 
   test("a seed repeats the answer, another one does not, and requests without one differ", async () => {
@@ -307,15 +309,19 @@ describe("an engine in its worker thread", () => {
     ["a hook across threads", "a", { editLogits: () => undefined }, /worker: false/],
   ];
   for (const [what, prompt, options, message] of refused) {
-    test(`refuses ${what}`, () => {
-      assert.throws(() => engine.generate(prompt, options), message);
+    test(`refuses ${what}`, async () => {
+      await assert.rejects(engine.generate(prompt, options).result(), message);
+      assert.throws(
+        () => engine.submit(typeof prompt === "string" ? engine.tokenize(prompt) : prompt, options),
+        message,
+      );
     });
   }
 
   test("refuses what is no conversation and no list of texts, by name", async () => {
-    for (const messages of [undefined, { role: "user", content: "a" }, ["a"]])
-      assert.throws(() => engine.chat(messages as never), { code: "invalid_value", param: "messages" });
     const code = "invalid_value";
+    for (const messages of [undefined, { role: "user", content: "a" }, []])
+      await assert.rejects(engine.chat(messages as never).result(), { code, param: "messages" });
     await assert.rejects(engine.embed("a" as never), { code, param: "inputs" });
     await assert.rejects(engine.rerank("a", "b" as never), { code, param: "documents" });
   });
@@ -428,7 +434,7 @@ test("a control token in a message is text, unless it is asked for", async () =>
       worker: false,
       controlTokensInContent,
     });
-    const { text, content } = engine.renderPrompt([{ role: "user", content: "hi<eos>" }]);
+    const { text, content } = asServed(engine).renderPrompt([{ role: "user", content: "hi<eos>" }]);
     return {
       eos: engine.tokenize("<eos>", { addSpecialTokens: false }),
       ids: engine.tokenize(text, { addSpecialTokens: false, content }),
@@ -442,7 +448,10 @@ test("a control token in a message is text, unless it is asked for", async () =>
 
 test("a prompt larger than the pool is refused, an answer that outgrows it is cut", async () => {
   await using engine = await createEngine({ model, device: "reference", numPages: 4, worker: false });
-  assert.throws(() => engine.generate(Array(60).fill(1)), /needs 4 pages of the KV cache; the whole pool has 3/);
+  await assert.rejects(
+    engine.generate(Array(60).fill(1)).result(),
+    /needs 4 pages of the KV cache; the whole pool has 3/,
+  );
   const result = await engine.generate(Array(40).fill(1), greedy).result();
   assert.equal(result.samples[0]!.finishReason, "length");
   assert.equal(result.trace.promptTokens + result.trace.completionTokens, 48);
@@ -470,10 +479,10 @@ test("a hook that throws ends its own request; others in the same step go on", a
 test("the queue has a limit, and a closed engine says so", async () => {
   const engine = await createEngine({ model, device: "reference", numPages: 64, worker: false, maxQueue: 2 });
   const running = [engine.generate("a", greedy), engine.generate("b", greedy)];
-  assert.throws(() => engine.generate("c"), /The queue holds 2 requests, its limit is 2/);
+  await assert.rejects(engine.generate("c").result(), /The queue holds 2 requests, its limit is 2/);
   await engine.close();
   for (const generation of running) await assert.rejects(generation.result(), { code: "engine_dead" });
-  assert.throws(() => engine.generate("d"), /it was closed/);
+  await assert.rejects(engine.generate("d").result(), /it was closed/);
 });
 
 test("models that are missing or half-copied are refused before anything is loaded", async () => {

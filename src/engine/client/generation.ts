@@ -6,6 +6,7 @@ import type { PositionLogprobs } from "../../core/sampling.js";
 import type { StreamDetokenizer } from "../../tokenizer/stream-detokenizer.js";
 import type { GenerateResult, Generation, OutputChunk, RequestTrace, SampleResult } from "../types.js";
 import type { CallChannel, CallReader } from "./call-reader.js";
+import { LiveAnswer } from "./live-answer.js";
 import type { SampleOutput } from "./output-reader.js";
 
 interface Sample {
@@ -30,7 +31,7 @@ export interface GenerationInit extends CallChannel {
   readonly makeDetokenizer: () => StreamDetokenizer;
 }
 
-export class TextGeneration implements Generation, CallReader {
+export class TextGeneration extends LiveAnswer<OutputChunk, GenerateResult> implements Generation, CallReader {
   readonly id: string;
   readonly #init: GenerationInit;
   readonly #samples: Sample[];
@@ -45,6 +46,7 @@ export class TextGeneration implements Generation, CallReader {
   #resolveDone!: () => void;
 
   constructor(init: GenerationInit) {
+    super();
     this.id = init.id;
     this.#init = init;
     this.#samples = Array.from({ length: init.n }, () => ({
@@ -188,6 +190,14 @@ export class TextGeneration implements Generation, CallReader {
     }
   }
 
+  protected textOf(chunk: OutputChunk): string {
+    return chunkText(chunk);
+  }
+
+  protected wholeText(result: GenerateResult): string {
+    return result.text;
+  }
+
   #takeChunk(): OutputChunk | null {
     for (let index = 0; index < this.#samples.length; index++) {
       const sample = this.#samples[index]!;
@@ -217,4 +227,9 @@ export class TextGeneration implements Generation, CallReader {
     this.#arePromptLogprobsTaken = this.#promptLogprobs !== null;
     return this.#promptLogprobs;
   }
+}
+
+/** Of sample 0, as the text of a result is. */
+export function chunkText({ index, text }: OutputChunk): string {
+  return index === 0 ? text : "";
 }

@@ -5,6 +5,7 @@ import { test } from "node:test";
 import { OutputWriter } from "../../../test/support/outputs.js";
 import { overriding } from "../../../test/support/overriding.js";
 import { writeTinyCheckpoint } from "../../../test/support/tiny-checkpoint.js";
+import { until } from "../../../test/support/until.js";
 import { engineConfig } from "../../config/engine-config.js";
 import { ChatTemplate } from "../../tokenizer/chat-template.js";
 import type { AddMessage, EngineFacts, FromEngine, ToEngine } from "../messages.js";
@@ -68,7 +69,7 @@ test("what is asked of an engine crosses to its host", async () => {
   const embedder = hosted({}, { task: "embed" });
   embedder.engine.warm();
   assert.deepEqual(embedder.posted, [], "a model that does not generate has no grammars");
-  assert.throws(() => embedder.engine.generate("a"), { code: "task_unsupported" });
+  await assert.rejects(embedder.engine.generate("a").result(), { code: "task_unsupported" });
   const { name, maxLength, maxContext, hasChatTemplate } = engine.model;
   assert.deepEqual([name, maxLength, maxContext, hasChatTemplate], [checkpoint.name, 48, 64, true]);
   assert.equal(engine.chatTemplate, checkpoint.chatTemplate!.source);
@@ -88,11 +89,15 @@ test("a prompt is a text or its ids, a chat is rendered; special tokens are hidd
   assert.deepEqual([last().kind, [...last().prompt]], ["generate", [104, 105]]);
   engine.generate([5, 6]);
   assert.deepEqual([...last().prompt], [5, 6]);
-  engine.chat("hi");
-  assert.deepEqual([...last().prompt], [258, 104, 105, 257, 259]);
-  engine.chat([{ role: "user", content: "<eos>" }], { continueFinalMessage: true });
-  assert.deepEqual([...last().prompt], [258, ...[..."<eos>"].map((c) => c.charCodeAt(0))], "a message is text");
-  assert.throws(() => engine.chat([{ content: "a" } as never]), { param: "messages" });
+  const asked = async (id: string, messages: Parameters<typeof engine.chat>[0], options = {}) => {
+    void engine.chat(messages, { id, ...options });
+    await until(() => last().callId === id, "it is asked");
+    return [...last().prompt];
+  };
+  assert.deepEqual(await asked("a", "hi"), [258, 104, 105, 257, 259]);
+  const begun = await asked("b", [{ role: "user", content: "<eos>" }], { continueFinalMessage: true });
+  assert.deepEqual(begun, [258, ...[..."<eos>"].map((c) => c.charCodeAt(0))], "a message is text");
+  await assert.rejects(engine.chat([{ content: "a" } as never]).result(), { param: "messages.0.role" });
   const source = "{% if tools %}T{{ tools | length }}{% endif %}{{ mood }}{{ messages[0].content }}";
   const templated = hosted(
     {},
@@ -107,11 +112,11 @@ test("a prompt is a text or its ids, a chat is rendered; special tokens are hidd
     },
   ).engine;
   const tools = [{ name: "f" }, { name: "g" }];
-  assert.equal(templated.renderChat([{ role: "user", content: "x" }]), "x");
-  const rendered = templated.renderChat([{ role: "user", content: "x" }], {
+  assert.equal(templated.renderPrompt([{ role: "user", content: "x" }]).text, "x");
+  const rendered = templated.renderPrompt([{ role: "user", content: "x" }], {
     tools,
     templateArgs: { mood: "!" },
-  } as never);
+  }).text;
   assert.equal(rendered, "T2!x");
   templated
     .chat("x")

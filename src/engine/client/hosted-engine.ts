@@ -1,9 +1,9 @@
 // The engine as its callers see it: text in, text out. Validates, renders templates and tokenises here, on the caller's thread;
 // everything else happens behind the host, over a line (engine-connection.ts).
 
-import { randomBytes, randomUUID } from "node:crypto";
-import type { z } from "zod";
+import { randomBytes } from "node:crypto";
 import type { PrefixChange } from "../../cache/prefix-journal.js";
+import type { Schema, SchemaOutput } from "../../chat/schema.js";
 import type { EngineConfig } from "../../config/engine-config.js";
 import { errorFor, RequestError } from "../../core/errors.js";
 import { uniformAt } from "../../core/random.js";
@@ -11,12 +11,22 @@ import { strftime } from "../../templates/strftime.js";
 import type { ChatPrompt, ChatTemplate, RenderOptions, TemplateMessage } from "../../tokenizer/chat-template.js";
 import { StreamDetokenizer } from "../../tokenizer/stream-detokenizer.js";
 import type { EncodeOptions } from "../../tokenizer/tokenizer.js";
+import type {
+  ChatGeneration,
+  ChatMessage,
+  ChatOptions,
+  ChatRun,
+  ObjectRequest,
+  ObjectResult,
+  RunOptions,
+  ToolSchemas,
+} from "../chat-types.js";
 import type { PagesTaken } from "../core/page-exchange.js";
 import type { EngineFacts, Loaded, RequestKind, TextFields } from "../messages.js";
+import type { PictureOptions, PicturePrompt, PromptMessage, PromptOptions } from "../served-engine.js";
 import type {
   AdapterInfo,
   CachePicture,
-  ChatMessage,
   EmbedOptions,
   EmbedResult,
   EngineHealth,
@@ -24,7 +34,6 @@ import type {
   GenerateOptions,
   Generation,
   ModelInfo,
-  PicturePrompt,
   RerankOptions,
   RerankResult,
   ScoreOptions,
@@ -38,19 +47,21 @@ import type {
 import { AdapterNames } from "./adapter-names.js";
 import { addMessage, type CallBounds } from "./add-message.js";
 import { EmbeddingReader } from "./call-reader.js";
+import { chatAnswer, rawAnswer, refusedAnswer, renderedChat } from "./chat/answers.js";
+import { ToolRun } from "./chat/tool-run.js";
 import { type ChatCheckpoint, openChatCheckpoint } from "./chat-checkpoint.js";
 import { EngineConnection, type OnProgress } from "./engine-connection.js";
 import { TextGeneration } from "./generation.js";
 import { type StartHost, startHost } from "./host.js";
-import { generateObject, type ObjectRequest, type ObjectResult } from "./object.js";
-import { ClientEyes, hasRawPictures } from "./pictures/eyes.js";
-import { LaterGeneration } from "./pictures/later-generation.js";
+import { modelInfo } from "./model-info.js";
+import { generateObject } from "./object.js";
+import { ClientEyes } from "./pictures/eyes.js";
 import { renderAside, renderNow } from "./pictures/rendering.js";
 import { type Deliver, type RelayCall, type RelayEngine, RelayReader, textFieldsOf } from "./relay.js";
 import { TextTasks } from "./text-tasks.js";
 import { type Asker, TextThread } from "./text-thread.js";
 import { Throttle } from "./throttle.js";
-import { checkMessages, checkResumed, contextLimit } from "./validate.js";
+import { checkResumed } from "./validate.js";
 import { verdictPrompt } from "./verdict-prompt.js";
 
 /** Characters that are tokenised in about ten milliseconds. */
@@ -95,24 +106,7 @@ export class HostedEngine implements RelayEngine {
   }
 
   get model(): ModelInfo {
-    const { architecture, vocabSize, maxContext, task, device, deterministic, vision } = this.#connection.facts;
-    const { name, chatTemplate, generation } = this.#checkpoint;
-    const { sampling } = generation;
-    const maxLength = contextLimit(this.#connection.facts);
-    const hasChatTemplate = chatTemplate !== null;
-    return {
-      name,
-      architecture,
-      vocabSize,
-      maxContext,
-      maxLength,
-      task,
-      device,
-      deterministic,
-      hasChatTemplate,
-      hasEyes: vision !== null,
-      sampling,
-    };
+    return modelInfo(this.#connection.facts, this.#checkpoint);
   }
 
   get facts(): EngineFacts {
@@ -131,44 +125,53 @@ export class HostedEngine implements RelayEngine {
     return this.#connection.health();
   }
 
-  generate(prompt: string | readonly number[], options: GenerateOptions = {}): Generation {
-    const ids = typeof prompt === "string" ? this.tokenize(prompt) : prompt;
-    return this.#submit(ids, options);
+  generate(
+    prompt: string | readonly number[] | readonly ChatMessage[],
+    options: GenerateOptions & TemplateOptions = {},
+  ): Generation {
+    if (isConversation(prompt)) return rawAnswer(this, (...asked) => this.submit(...asked), prompt, options);
+    try {
+      return this.submit(typeof prompt === "string" ? this.tokenize(prompt) : prompt, options);
+    } catch (error) {
+      return refusedAnswer(options, error);
+    }
   }
 
-  chat(messages: string | readonly ChatMessage[], options: GenerateOptions & TemplateOptions = {}): Generation {
-    if (typeof messages === "string") return this.chat([{ role: "user", content: messages }], options);
-    checkMessages(messages);
-    if (messages.some(hasRawPictures)) return this.#chatLater(messages, options);
-    const { text, content, pictures } = this.renderPrompt(messages, options);
-    const ids = this.tokenize(text, { addSpecialTokens: false, content });
-    return this.#submit(ids, pictures.length === 0 ? options : { ...options, pictures });
+  chat<Schemas extends ToolSchemas = Record<never, never>>(
+    messages: string | readonly ChatMessage[],
+    options: ChatOptions<Schemas> = {},
+  ): ChatGeneration<Schemas> {
+    return chatAnswer(this, messages, options as ChatOptions) as unknown as ChatGeneration<Schemas>;
   }
 
-  #chatLater(messages: readonly ChatMessage[], options: GenerateOptions & TemplateOptions): Generation {
-    const id = options.id ?? `req-${randomUUID()}`;
-    const start = async (signal: AbortSignal): Promise<Generation> => {
-      const { client = "" } = options;
-      const seen = await this.prepareImages(messages, { signal, client });
-      return this.chat(seen, { ...options, id });
-    };
-    return new LaterGeneration(id, start, options.signal);
+  run<Schemas extends ToolSchemas>(
+    messages: string | readonly ChatMessage[],
+    options: RunOptions<Schemas>,
+  ): ChatRun<Schemas> {
+    return new ToolRun(this, messages, options as RunOptions) as unknown as ChatRun<Schemas>;
   }
 
-  prepareImages(messages: readonly ChatMessage[], asker: Asker = {}): Promise<ChatMessage[]> {
-    return this.#eyes.prepare(messages, asker);
-  }
-
-  object<Schema extends z.ZodType>(request: ObjectRequest<Schema>): Promise<ObjectResult<z.output<Schema>>> {
+  object<S extends Schema>(request: ObjectRequest<S>): Promise<ObjectResult<SchemaOutput<S>>> {
     return generateObject(this, request);
   }
 
-  renderChat(messages: readonly ChatMessage[], options: TemplateOptions = {}): string {
-    return this.renderPrompt(messages, options).text;
+  prepareImages(messages: readonly PromptMessage[], asker: Asker = {}): Promise<PromptMessage[]> {
+    return this.#eyes.prepare(messages, asker);
   }
 
-  renderPrompt(messages: readonly ChatMessage[], options: TemplateOptions = {}): PicturePrompt {
-    const template = this.#template(messages);
+  renderChat(
+    messages: string | readonly ChatMessage[],
+    options: TemplateOptions & Pick<ChatOptions, "tools"> = {},
+  ): Promise<string> {
+    return renderedChat(this, messages, options);
+  }
+
+  renderProbe(messages: readonly TemplateMessage[], tools: readonly unknown[]): string {
+    return this.#template().render(messages, renderOptionsOf({ tools }));
+  }
+
+  renderPrompt(messages: readonly PromptMessage[], options: PromptOptions = {}): PicturePrompt {
+    const template = this.#template();
     const given = renderOptionsOf(options);
     return this.#asConfigured(
       renderNow(this.#eyes.rendering(messages), (shown) => template.renderPrompt(shown, given)),
@@ -176,22 +179,21 @@ export class HostedEngine implements RelayEngine {
   }
 
   async renderAside(
-    messages: readonly ChatMessage[],
-    options: TemplateOptions = {},
+    messages: readonly PromptMessage[],
+    options: PromptOptions = {},
     asker: Asker = {},
   ): Promise<PicturePrompt> {
     if (!this.#config.worker) return this.renderPrompt(messages, options);
-    const template = this.#template(messages);
+    const template = this.#template();
     const given = renderOptionsOf(options);
     const render = async (shown: readonly TemplateMessage[]): Promise<ChatPrompt> =>
       template.glance(shown, given) ?? (await this.#aside.run("render", { messages: shown, options: given }, asker));
     return this.#asConfigured(await renderAside(this.#eyes.rendering(messages), render));
   }
 
-  #template(messages: readonly ChatMessage[]): ChatTemplate {
+  #template(): ChatTemplate {
     const { chatTemplate, name } = this.#checkpoint;
     if (chatTemplate === null) throw new RequestError("no_chat_template", { model: name });
-    checkMessages(messages);
     return chatTemplate;
   }
 
@@ -321,7 +323,7 @@ export class HostedEngine implements RelayEngine {
     return { ...options, speculative: { ...speculative, prediction } };
   }
 
-  #submit(ids: readonly number[], options: GenerateOptions): Generation {
+  submit(ids: readonly number[], options: GenerateOptions & PictureOptions): TextGeneration {
     if (this.#connection.facts.task !== "generate") {
       const { name: model } = this.#checkpoint;
       throw new RequestError("task_unsupported", { model, task: "generate", reason: "it embeds or scores texts." });
@@ -379,11 +381,15 @@ export class HostedEngine implements RelayEngine {
   }
 }
 
-function renderOptionsOf(options: TemplateOptions): RenderOptions {
+function renderOptionsOf(options: PromptOptions): RenderOptions {
   return {
     continueFinalMessage: options.continueFinalMessage === true,
     ...(options.tools === undefined ? {} : { tools: options.tools }),
     // Llama 3.1's template and kin say a date of their own where they are told none.
     variables: { date_string: strftime("%d %b %Y", new Date()), ...options.templateArgs },
   };
+}
+
+function isConversation(prompt: string | readonly number[] | readonly ChatMessage[]): prompt is readonly ChatMessage[] {
+  return Array.isArray(prompt) && typeof prompt[0] === "object";
 }

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { KeepAlive } from "./keep-alive.js";
+import { KeepAlive } from "./engine-connection.js";
 
 test("one timer holds the process, however often it is asked for, until it is let go", async () => {
   const held = () => process.getActiveResourcesInfo().filter((name) => name === "Timeout").length;

@@ -5,7 +5,8 @@ import type { PrefixChange } from "../../cache/prefix-journal.js";
 import type { PagodaError } from "../../core/errors.js";
 import type { PagesTaken } from "../core/page-exchange.js";
 import type { EngineFacts, RequestKind, ResumedSample, TextFields } from "../messages.js";
-import type { Engine, GenerateOptions } from "../types.js";
+import type { ServedEngine } from "../served-engine.js";
+import type { GenerateOptions } from "../types.js";
 import type { CallChannel, CallReader } from "./call-reader.js";
 import type { SampleOutput } from "./output-reader.js";
 
@@ -24,7 +25,7 @@ export function textFieldsOf({ pooling, secondStart }: TextFields): TextFields {
 /** Hears every output, the last of each sample with its reason, or why the call ends; `isLast`: nothing more comes. */
 export type Deliver = (output: SampleOutput | PagodaError, isLast: boolean) => void;
 
-export interface RelayEngine extends Engine {
+export interface RelayEngine extends ServedEngine {
   readonly facts: EngineFacts;
   /** Tokens that end an answer, for those who compare engines. */
   readonly eosIds: readonly number[];

@@ -3,7 +3,7 @@ import { test } from "node:test";
 import type { AddMessage, EngineFacts } from "../messages.js";
 import type { GenerateOptions } from "../types.js";
 import { addMessage } from "./add-message.js";
-import { checkConstraint, checkMessages, checkPrompt, checkResumed, checkSampling, checkText } from "./validate.js";
+import { checkConstraint, checkPrompt, checkResumed, checkSampling, checkText } from "./validate.js";
 
 const FACTS = { vocabSize: 100, maxContext: 64, poolTokens: 48, pageSize: 16 } as EngineFacts;
 const WIDE = { ...FACTS, poolTokens: Number.POSITIVE_INFINITY };
@@ -112,13 +112,6 @@ test("a prompt leaves room for its answer in the context and in the pool; a text
   }
   assert.throws(() => checkPrompt({ length: 1, 0: 5 } as never, FACTS, 1), { param: "prompt" });
   assert.deepEqual(checkPrompt(Int32Array.of(5) as never, FACTS, 1), Int32Array.of(5));
-});
-
-test("a conversation is a list of messages with roles", () => {
-  checkMessages([]);
-  checkMessages([{ role: "user", content: "a" }, { role: "any" }]);
-  for (const wrong of [undefined, "a", { role: "user" }, [{ role: "user" }, { content: "a" }], [null], [{ role: 3 }]])
-    assert.throws(() => checkMessages(wrong), { param: "messages" });
 });
 
 test("a resumed sample is of this model and has a token to give", () => {

@@ -27,9 +27,6 @@ const OTHER_FIELDS = [
   "speculative",
   "skipSpecialTokens",
   "pictures",
-  "tools",
-  "templateArgs",
-  "continueFinalMessage",
 ];
 /**
  * Sampling parameters of one request. `suggested` are the model's own defaults; maxTokens not given is what the context leaves.
@@ -88,14 +85,6 @@ export function checkPrompt(prompt: readonly number[], facts: EngineFacts, least
     throw new RequestError("prompt_exceeds_pool", { value, limit: facts.poolTokens / facts.pageSize });
   }
   return checkIds(prompt, facts);
-}
-
-/** What chat() is given: a list of messages, each with a role. What else they carry is for the chat template. */
-export function checkMessages(messages: unknown): void {
-  const isMessage = (message: unknown) => typeof (message as { role?: unknown } | null)?.role === "string";
-  if (Array.isArray(messages) && messages.every(isMessage)) return;
-  const expected = 'a text, or a list of messages such as { role: "user", content: "..." }';
-  throw new RequestError("invalid_value", { param: "messages", value: show(messages), expected });
 }
 
 export function checkList(param: string, value: unknown, expected: string): void {

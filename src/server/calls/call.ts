@@ -77,7 +77,7 @@ export class Call {
     const { client, signal } = this;
     const { engine, adapter } = this.#context;
     const own = { id, client, signal, priority: this.#allowed(options.priority ?? 0) };
-    return engine.generate(prompt, { ...(adapter === null ? {} : { adapter }), ...options, ...own });
+    return engine.submit(prompt, { ...(adapter === null ? {} : { adapter }), ...options, ...own });
   }
 
   /** A key may put its requests behind others', not before them. */

@@ -69,7 +69,7 @@ export async function planChat(
     budget: budgetOf(context, body),
     encode: (tags: string) => context.engine.tokenize(tags, { addSpecialTokens: false }),
   };
-  const plan = planAnswer(context, text, choice.tools, constrained, isContinued ? null : bounds);
+  const plan = planAnswer(context.form, text, choice.tools, constrained, isContinued ? null : bounds);
   return {
     prompt: ids,
     options: {
@@ -142,11 +142,16 @@ function toolChoiceOf(
 ): { tools: readonly ChatTool[]; forced?: GenerateOptions["constraint"] } {
   const { offered, tools, choice, isRequired, isParallel } = allowedTools(body);
   if (choice === "none" || tools.length === 0) return { tools: [] };
-  if (!isRequired) return { tools };
-  const refuse = (message: string): never => {
-    throw new ApiError("invalid_value", message, { param: "tool_choice" });
+  const refuse = (message: string, param = "tool_choice"): never => {
+    throw new ApiError("invalid_value", message, { param });
   };
-  const { toolFormat } = context;
+  const { toolFormat, toolPlace } = context.form;
+  if (toolPlace === null)
+    refuse(
+      "This model's chat template has no place for tools, and this server does not parse calls (toolParser none).",
+      "tools",
+    );
+  if (!isRequired) return { tools };
   if (toolFormat === null)
     return refuse("This server does not parse tool calls (toolParser none, or no chat template).");
   if (body.response_format != null && body.response_format.type !== "text")

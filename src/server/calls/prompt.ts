@@ -1,7 +1,10 @@
 // From a request's messages or text to token ids, within limits that are checked before any long work is done.
 
 import type { Context } from "hono";
-import type { ChatMessage, ContentPart, PicturePrompt, TemplateOptions } from "../../engine/types.js";
+import type { FunctionTool } from "../../chat/tool.js";
+import { withToolsTold } from "../../chat/written-tools.js";
+import type { ContentPart } from "../../engine/chat-types.js";
+import type { PicturePrompt, PromptMessage, PromptOptions } from "../../engine/served-engine.js";
 import type { EncodeOptions } from "../../tokenizer/tokenizer.js";
 import type { AppEnv, ServerContext } from "../context.js";
 import { ApiError } from "../http/api-error.js";
@@ -35,7 +38,7 @@ export function saltOf(c: Context<AppEnv>, cacheSalt: string | null | undefined)
 }
 
 /** Messages as the engine takes them: one text, or parts where there are pictures; "system" for OpenAI's newer "developer". */
-export function toChatMessages(messages: ChatBody["messages"]): ChatMessage[] {
+export function toChatMessages(messages: ChatBody["messages"]): PromptMessage[] {
   return messages.map((message, i) => ({
     ...message,
     role: message.role === "developer" ? "system" : message.role,
@@ -62,7 +65,7 @@ function imageOf(given: ImagePartBody["image_url"]): ContentPart {
 }
 
 /** Characters of a message's texts. */
-function textLengthOf({ content }: ChatMessage): number {
+function textLengthOf({ content }: PromptMessage): number {
   if (typeof content === "string") return content.length;
   return (content ?? []).reduce((sum, part) => sum + (part.type === "text" ? part.text.length : 0), 0);
 }
@@ -70,8 +73,8 @@ function textLengthOf({ content }: ChatMessage): number {
 /** `isCounted`: only how many tokens it has is asked for, which may be more than the context holds. */
 export async function tokenizeChat(
   c: Context<AppEnv>,
-  messages: readonly ChatMessage[],
-  options: TemplateOptions,
+  messages: readonly PromptMessage[],
+  options: PromptOptions,
   { isCounted = false } = {},
 ): Promise<{ text: string; ids: number[]; pictures: PicturePrompt["pictures"] }> {
   const context = c.get("server");
@@ -87,8 +90,9 @@ export async function tokenizeChat(
   const length = messages.reduce((sum, message) => sum + textLengthOf(message), 0);
   if (!isCounted) checkTextLength(context, length, "messages");
   const asker = { signal: c.req.raw.signal, client: clientOf(c) };
-  const seen = await context.engine.prepareImages(messages, asker);
-  const { text, content, pictures } = await context.engine.renderAside(seen, options, asker);
+  const told = withToolsTold(context.form.toolPlace, messages, (options.tools ?? []) as readonly FunctionTool[]);
+  const seen = await context.engine.prepareImages(told.messages as readonly PromptMessage[], asker);
+  const { text, content, pictures } = await context.engine.renderAside(seen, { ...options, tools: told.tools }, asker);
   const encoding = { addSpecialTokens: false, content };
   const ids = isCounted
     ? await context.engine.tokenizeAside(text, encoding, asker.signal, asker.client)

@@ -3,7 +3,7 @@
 
 import type { AnswerOptions } from "../../chat/answer.js";
 import type { PositionLogprobs } from "../../core/sampling.js";
-import { type AnswerEnd, answerParts } from "../../engine/client/answer-parts.js";
+import { type AnswerEnd, answerParts } from "../../engine/client/chat/answer-parts.js";
 import type { Generation, OutputChunk } from "../../engine/types.js";
 import { type AnswerDelta, deltaOf } from "./answer-delta.js";
 

@@ -76,7 +76,7 @@ export const ollamaShow: Route = {
     const context = house.contextNow(name);
     if (context === null) return c.json(unloaded(startedMs));
     checkModel(context, name);
-    const { engine, toolFormat } = context;
+    const { engine, form } = context;
     const { architecture, maxContext, vocabSize, task, hasChatTemplate, hasEyes, sampling } = engine.model;
     return c.json({
       modelfile: "",
@@ -92,7 +92,7 @@ export const ollamaShow: Route = {
       },
       capabilities: [
         ...(task === "generate" ? ["completion"] : []),
-        ...(hasChatTemplate && toolFormat !== null ? ["tools"] : []),
+        ...(hasChatTemplate && form.toolFormat !== null && form.toolPlace === "template" ? ["tools"] : []),
         ...(hasEyes ? ["vision"] : []),
         "embedding",
       ],

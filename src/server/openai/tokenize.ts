@@ -1,7 +1,7 @@
 // POST /tokenize and /detokenize
 
 import type { z } from "zod";
-import type { TemplateOptions } from "../../engine/types.js";
+import type { PromptOptions } from "../../engine/served-engine.js";
 import { checkModel, toChatMessages, tokenizeChat } from "../calls/prompt.js";
 import { ApiError } from "../http/api-error.js";
 import { clientOf } from "../http/auth.js";
@@ -43,7 +43,7 @@ export const tokenize: Route = {
   },
 };
 
-function templateOf({ tools, chat_template_kwargs }: z.output<typeof tokenizeSchema>): TemplateOptions {
+function templateOf({ tools, chat_template_kwargs }: z.output<typeof tokenizeSchema>): PromptOptions {
   return {
     ...(tools == null ? {} : { tools }),
     ...(chat_template_kwargs == null ? {} : { templateArgs: chat_template_kwargs }),

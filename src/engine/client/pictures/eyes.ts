@@ -5,8 +5,9 @@ import { errorFor, type PagodaError, RequestError } from "../../../core/errors.j
 import type { PictureMedium } from "../../../core/media.js";
 import { detailSettings } from "../../../vision/detail.js";
 import { placeholderRule } from "../../../vision/placeholders.js";
+import type { ContentPart, ImagePart } from "../../chat-types.js";
 import type { EngineFacts, VisionFacts } from "../../messages.js";
-import type { ChatMessage, ContentPart, ImagePart } from "../../types.js";
+import type { PromptMessage } from "../../served-engine.js";
 import type { ChatCheckpoint } from "../chat-checkpoint.js";
 import type { PictureFetcher } from "./fetch-picture.js";
 import {
@@ -46,7 +47,7 @@ export class ClientEyes {
   }
 
   /** The messages with their pictures read and prepared. Those that are already stay as they are. */
-  async prepare(messages: readonly ChatMessage[], asker: PictureAsker = {}): Promise<ChatMessage[]> {
+  async prepare(messages: readonly PromptMessage[], asker: PictureAsker = {}): Promise<PromptMessage[]> {
     this.#checkCount(messages);
     return Promise.all(
       messages.map(async (message) => {
@@ -60,7 +61,7 @@ export class ClientEyes {
     );
   }
 
-  #checkCount(messages: readonly ChatMessage[]): void {
+  #checkCount(messages: readonly PromptMessage[]): void {
     let value = 0;
     for (const { content } of messages)
       if (Array.isArray(content)) for (const { type } of content) if (type === "image") value++;
@@ -134,7 +135,7 @@ export class ClientEyes {
   }
 
   /** What the template is to render for a conversation, one thing after another, and the prompt that comes of it. */
-  *rendering(messages: readonly ChatMessage[]): Rendering {
+  *rendering(messages: readonly PromptMessage[]): Rendering {
     const { vision } = this.#facts();
     const pictures = picturesOf(messages);
     if (vision === null || this.#checkpoint.processor === null) {
@@ -186,7 +187,7 @@ export class ClientEyes {
   }
 }
 
-export function hasRawPictures({ content }: ChatMessage): boolean {
+export function hasRawPictures({ content }: PromptMessage): boolean {
   return Array.isArray(content) && content.some((part) => part.type === "image" && !isSeen(part.image));
 }
 
@@ -195,7 +196,7 @@ function architectureOf({ visionConfig }: ChatCheckpoint): string {
 }
 
 /** A text that is in no message. */
-function unusedMark(messages: readonly ChatMessage[]): string {
+function unusedMark(messages: readonly PromptMessage[]): string {
   const all = messages.map(({ content }) => (typeof content === "string" ? content : JSON.stringify(content))).join();
   for (let i = 0; ; i++) {
     const mark = `\u{f0000}${i}\u{f0001}`;

@@ -9,11 +9,11 @@ import type { Spans } from "../../../tokenizer/tokenizer.js";
 import { tokenGrid } from "../../../vision/patches.js";
 import type { PlaceholderRule } from "../../../vision/placeholders.js";
 import type { VisionFacts } from "../../messages.js";
-import type { ChatMessage } from "../../types.js";
+import type { PromptMessage } from "../../served-engine.js";
 import type { SeenPicture } from "./seen-picture.js";
 
 /** The pictures of messages, in order. They have been prepared. */
-export function picturesOf(messages: readonly ChatMessage[]): SeenPicture[] {
+export function picturesOf(messages: readonly PromptMessage[]): SeenPicture[] {
   const pictures: SeenPicture[] = [];
   for (const { content } of messages) {
     if (!Array.isArray(content)) continue;
@@ -35,19 +35,19 @@ export function isSeen(image: unknown): image is SeenPicture {
 }
 
 /** Text parts of a message without pictures, as one text. */
-export function joinedText(messages: readonly ChatMessage[]): TemplateMessage[] {
+export function joinedText(messages: readonly PromptMessage[]): TemplateMessage[] {
   return messages.map((message) =>
     Array.isArray(message.content) ? { ...message, content: textOf(message) } : message,
   );
 }
 
-function textOf({ content }: ChatMessage, pictureText: () => string = () => ""): string {
+function textOf({ content }: PromptMessage, pictureText: () => string = () => ""): string {
   const parts = Array.isArray(content) ? content : [];
   return parts.map((part) => (part.type === "text" ? part.text : pictureText())).join("\n");
 }
 
 /** Parts as templates of models that see know them. `listsOnly`: the template looks for texts in lists alone. */
-export function asParts(messages: readonly ChatMessage[], listsOnly: boolean): TemplateMessage[] {
+export function asParts(messages: readonly PromptMessage[], listsOnly: boolean): TemplateMessage[] {
   return messages.map((message) => {
     const { content } = message;
     if (typeof content === "string" && listsOnly) return { ...message, content: [{ type: "text", text: content }] };
@@ -61,7 +61,7 @@ export function asParts(messages: readonly ChatMessage[], listsOnly: boolean): T
 }
 
 /** For templates that know of no parts: marks in the text, which no message has. */
-export function asMarks(messages: readonly ChatMessage[], mark: string): TemplateMessage[] {
+export function asMarks(messages: readonly PromptMessage[], mark: string): TemplateMessage[] {
   return messages.map((message) =>
     Array.isArray(message.content) ? { ...message, content: textOf(message, () => mark) } : message,
   );

@@ -2,7 +2,7 @@
 // that render at once and those that have it done elsewhere.
 
 import type { ChatPrompt, TemplateMessage } from "../../../tokenizer/chat-template.js";
-import type { PicturePrompt } from "../../types.js";
+import type { PicturePrompt } from "../../served-engine.js";
 
 export type Rendering<Made = PicturePrompt> = Generator<readonly TemplateMessage[], Made, ChatPrompt>;
 

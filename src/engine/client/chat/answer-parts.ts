@@ -1,9 +1,9 @@
 // One answer of one sample as it comes, taken apart: what chat() gives, and the APIs with a single answer write down each in its own way.
 
-import { Answer, type AnswerOptions, type AnswerPart } from "../../chat/answer.js";
-import type { FinishReason } from "../../core/request.js";
-import type { PositionLogprobs } from "../../core/sampling.js";
-import type { Generation, OutputChunk, RequestTrace } from "../types.js";
+import { Answer, type AnswerOptions, type AnswerPart } from "../../../chat/answer.js";
+import type { FinishReason } from "../../../core/request.js";
+import type { PositionLogprobs } from "../../../core/sampling.js";
+import type { Generation, OutputChunk, RequestTrace } from "../../types.js";
 
 export interface TakenPart {
   readonly part: AnswerPart;
