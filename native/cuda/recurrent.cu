@@ -104,20 +104,24 @@ struct LinearArgs {
 // GROUP lanes one column, a lane every GROUP-th quad of its keys, 4 * QUADS numbers. Both products of a token, S^T k and S^T q, are made
 // of the state before it, so that their sums run side by side:
 //   u = r (v - g S^T k);  out = g S^T q + (k . q) u + skip v;  S = g S + k u^T
-// Bound by the chain of one token after the other, about 200 clocks each; of single tokens by reading and writing the states.
+// k . q is made once for the block, by the warp that brings the token. Bound by the instructions of one token after the other; of single tokens by
+// reading and writing the states.
 template <int QUADS>
 __device__ __forceinline__ void linear_attention(const LinearArgs& a) {
-  constexpr int KEYS = 4 * GROUP * QUADS, THREADS = COLUMNS * GROUP, AHEAD = GROUP * KEYS / THREADS;
+  constexpr int KEYS = 4 * GROUP * QUADS, EACH = (KEYS + 127) / 128;  // quads that a lane brings
   constexpr int BUFFERS = QUADS > 8 ? 1 : 2;  // in turns, as far as a block's own shared memory goes
+  static_assert(COLUMNS * GROUP == 32 * GROUP, "a warp for each of the tokens that come together");
   __shared__ Quad keys[BUFFERS][GROUP][KEYS / 4], queries[BUFFERS][GROUP][KEYS / 4];
+  __shared__ Quad gates[BUFFERS][GROUP];  // decay, rate, k . q
   const int row = blockIdx.x, h = blockIdx.y, K = a.keyDim, V = a.valueDim;
-  const int lane = threadIdx.x & 31, l = lane % GROUP, c = blockIdx.z * COLUMNS + threadIdx.x / GROUP;
+  const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, l = lane % GROUP, c = blockIdx.z * COLUMNS + threadIdx.x / GROUP;
   const int first = a.qoIndptr[row], end = a.qoIndptr[row + 1], stateEnd = first + a.stateLens[row];
   if (first >= end) return;
   float* const state = a.states + (i64)a.stateOf[row] * a.slotStride + a.offset + (i64)h * K * V + c;
   const bool begins = a.positions[first] == 0, isMine = c < V;
   const int keyHead = h / (a.numHeads / a.numKeyHeads) * K;
   const float skip = a.skip == nullptr ? 0.f : a.skip[h];
+  const bool isWide = (K & 3) == 0 && (((u64)a.q | (u64)a.k | a.qStride * 4 | a.kStride * 4) & 15) == 0;
   auto key_of = [&](int i, int j) { return 4 * (i * GROUP + l) + j; };
   float S[QUADS][4];
 #pragma unroll
@@ -125,20 +129,26 @@ __device__ __forceinline__ void linear_attention(const LinearArgs& a) {
 #pragma unroll
     for (int j = 0; j < 4; j++) S[i][j] = isMine && !begins && key_of(i, j) < K ? state[(i64)key_of(i, j) * V] : 0.f;
 
-  // What the next GROUP tokens need comes while these are computed: keys and queries of the head for all, and lane l's own token's numbers.
-  float k[AHEAD], q[AHEAD], value, g, r;
+  // What the next GROUP tokens need comes while these are computed: a warp brings one token's keys and queries, lane l its column's value of token l.
+  Quad k[EACH], q[EACH];
+  float value, g, r;
+  auto quad_at = [&](const float* from, int key) {
+    Quad v = {{0.f, 0.f, 0.f, 0.f}};
+    if (isWide && key < K) v = *(const Quad*)(from + key);
+    else for (int j = 0; j < 4; j++) if (key + j < K) v.v[j] = from[key + j];
+    return v;
+  };
   auto ask = [&](int t0) {
+    const i64 mine = min(t0 + warp, end - 1);  // behind the last token: any, nobody uses it
 #pragma unroll
-    for (int i = 0; i < AHEAD; i++) {
-      const int at = threadIdx.x + i * THREADS, t = t0 + at / KEYS, key = at % KEYS;
-      const bool isThere = t < end && key < K;
-      k[i] = isThere ? a.k[t * a.kStride + keyHead + key] : 0.f;
-      q[i] = isThere ? a.q[t * a.qStride + keyHead + key] : 0.f;
+    for (int i = 0; i < EACH; i++) {
+      k[i] = quad_at(a.k + mine * a.kStride + keyHead, 4 * (lane + 32 * i));
+      q[i] = quad_at(a.q + mine * a.qStride + keyHead, 4 * (lane + 32 * i));
     }
+    g = a.decay[mine * a.decayStride + h];
+    r = a.rate[mine * a.rateStride + h];
     const int t = t0 + l;
     value = t < end && isMine ? a.v[t * a.vStride + (i64)h * V + c] : 0.f;
-    g = t < end ? a.decay[t * a.decayStride + h] : 0.f;
-    r = t < end ? a.rate[t * a.rateStride + h] : 0.f;
   };
   auto group_sum = [](float v) {
 #pragma unroll
@@ -149,23 +159,29 @@ __device__ __forceinline__ void linear_attention(const LinearArgs& a) {
   int buffer = 0;
   for (int t0 = first; t0 < end; t0 += GROUP, buffer = (buffer + 1) % BUFFERS) {
     if (BUFFERS == 1) __syncthreads();
+    float dot = 0.f;
 #pragma unroll
-    for (int i = 0; i < AHEAD; i++) {
-      const int at = threadIdx.x + i * THREADS;
-      ((float*)keys[buffer])[at] = k[i];
-      ((float*)queries[buffer])[at] = q[i];
+    for (int i = 0; i < EACH; i++) {
+      if (KEYS < 128 && 4 * lane >= KEYS) break;
+      keys[buffer][warp][lane + 32 * i] = k[i];
+      queries[buffer][warp][lane + 32 * i] = q[i];
+#pragma unroll
+      for (int j = 0; j < 4; j++) dot = fmaf(k[i].v[j], q[i].v[j], dot);
     }
-    const float values = value, decays = g, rates = r;
+    dot = warp_sum(dot);
+    if (lane == 0) gates[buffer][warp] = Quad{{g, r, dot, 0.f}};
+    const float values = value;
     __syncthreads();
     if (t0 + GROUP < end) ask(t0 + GROUP);
     float result = 0.f;
     const int count = min(GROUP, end - t0);
 #pragma unroll 1
     for (int s = 0; s < count; s++) {
-      const int from = (lane & ~(GROUP - 1)) | s;
-      const float v = __shfl_sync(0xffffffffu, values, from), decay = __shfl_sync(0xffffffffu, decays, from), rate = __shfl_sync(0xffffffffu, rates, from);
+      const float v = __shfl_sync(0xffffffffu, values, (lane & ~(GROUP - 1)) | s);
+      const Quad gate = gates[buffer][s];
+      const float decay = gate.v[0], rate = gate.v[1];
       Quad kk[QUADS];
-      float known[4] = {0.f, 0.f, 0.f, 0.f}, seen[4] = {0.f, 0.f, 0.f, 0.f}, dots[4] = {0.f, 0.f, 0.f, 0.f};
+      float known[4] = {0.f, 0.f, 0.f, 0.f}, seen[4] = {0.f, 0.f, 0.f, 0.f};
 #pragma unroll
       for (int i = 0; i < QUADS; i++) {
         kk[i] = keys[buffer][s][i * GROUP + l];
@@ -174,17 +190,16 @@ __device__ __forceinline__ void linear_attention(const LinearArgs& a) {
         for (int j = 0; j < 4; j++) {
           known[j] = fmaf(S[i][j], kk[i].v[j], known[j]);
           seen[j] = fmaf(S[i][j], qq.v[j], seen[j]);
-          dots[j] = fmaf(kk[i].v[j], qq.v[j], dots[j]);
         }
       }
       auto quad_sum = [](const float* v) { return __fadd_rn(__fadd_rn(v[0], v[1]), __fadd_rn(v[2], v[3])); };
-      const float stored = group_sum(quad_sum(known)), read = group_sum(quad_sum(seen)), dot = group_sum(quad_sum(dots));
+      const float stored = group_sum(quad_sum(known)), read = group_sum(quad_sum(seen));
       const float u = __fmul_rn(rate, a.isDelta ? fmaf(-decay, stored, v) : v);
 #pragma unroll
       for (int i = 0; i < QUADS; i++)
 #pragma unroll
         for (int j = 0; j < 4; j++) S[i][j] = fmaf(kk[i].v[j], u, __fmul_rn(decay, S[i][j]));
-      const float sum = fmaf(skip, v, fmaf(dot, u, __fmul_rn(decay, read)));
+      const float sum = fmaf(skip, v, fmaf(gate.v[2], u, __fmul_rn(decay, read)));
       if (l == s) result = sum;
       if (t0 + s + 1 == stateEnd && isMine) {  // what comes behind it are guesses
 #pragma unroll

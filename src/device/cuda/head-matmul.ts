@@ -9,7 +9,10 @@ import type { CudaTensor, CudaWeight } from "./tensor.js";
 const STRIP = 16;
 const WARPS = 4;
 const FEW_TOKENS = 8;
-const MANY_TOKENS = 32;
+const MORE_TOKENS = 32;
+/** Of more tokens: those of a block, which has them in shared memory, and its warps. */
+const TILE_TOKENS = 64;
+const TILE_WARPS = 8;
 
 export interface CudaHeadWeights extends HeadWeights {
   readonly weights: readonly CudaWeight[];
@@ -39,21 +42,23 @@ export function launchHeads(
 ): void {
   if (n === 0) return;
   const { rows, cols, paddedCols, format, kind } = weights[0]!;
-  const isPlain = kind === KIND.none;
-  const isFew = isPlain || n <= FEW_TOKENS;
-  const tokens = isFew ? FEW_TOKENS : MANY_TOKENS;
-  const name = isPlain ? "head_matmul_f32" : `head_matmul_${format.name}_${isFew ? 1 : 4}`;
-  const blocks = isPlain ? Math.ceil(rows / 8) : Math.ceil(rows / (STRIP * WARPS));
+  const heads = weights.length;
+  const { queue, modules, context } = runtime;
+  const kernelOf = (name: string, sharedBytes = 0): number => modules.functionOf("head-matmul", name, sharedBytes);
+  const tileBytes = TILE_TOKENS * (2 * paddedCols + 16);
   out.storage.version++;
-  runtime.queue
-    .begin(
-      runtime.modules.functionOf("head-matmul", name),
-      blocks,
-      Math.min(1024, Math.ceil(n / tokens)),
-      weights.length,
-      isPlain ? 256 : 32 * WARPS,
-      0,
-    )
+  if (kind === KIND.none) {
+    queue.begin(kernelOf("head_matmul_f32"), Math.ceil(rows / 8), groupsOf(n, FEW_TOKENS), heads, 256, 0);
+  } else if (n > MORE_TOKENS && tileBytes <= context.facts.sharedBytes) {
+    const strips = rows >= 2 * STRIP * TILE_WARPS ? 2 : 1;
+    const kernel = kernelOf(`head_tile_${format.name}_${strips}`, tileBytes);
+    queue.begin(kernel, Math.ceil(n / TILE_TOKENS), heads, 1, 32 * TILE_WARPS, tileBytes);
+  } else {
+    const tokens = n <= FEW_TOKENS ? FEW_TOKENS : MORE_TOKENS;
+    const kernel = kernelOf(`head_matmul_${format.name}_${tokens / 8}`);
+    queue.begin(kernel, Math.ceil(rows / (STRIP * WARPS)), groupsOf(n, tokens), heads, 32 * WARPS, 0);
+  }
+  queue
     .long(out.address)
     .long(x.address)
     .long(table)
@@ -66,4 +71,8 @@ export function launchHeads(
     .int(cols)
     .int(paddedCols / 64)
     .end();
+}
+
+function groupsOf(n: number, tokens: number): number {
+  return Math.min(1024, Math.ceil(n / tokens));
 }
