@@ -7,6 +7,7 @@ import { SAMPLING_DEFAULTS, type SamplingParams } from "../src/core/sampling.js"
 import { createEngine } from "../src/engine/client/engine.js";
 import type { GenerateOptions } from "../src/engine/types.js";
 import type { TokenConstraint } from "../src/grammar/constraint.js";
+import { KeptRow } from "../src/sampler/row-table.js";
 import { canRunAhead } from "../src/sampler/sampler.js";
 import { openCpu } from "./support/cpu.js";
 import { writeTinyCheckpoint } from "./support/tiny-checkpoint.js";
@@ -63,7 +64,12 @@ for (const device of ["reference", "cpu"] as const) {
 
 test("a row runs ahead of its own token unless the host must see that token first", () => {
   const sampling: SamplingParams = { ...SAMPLING_DEFAULTS, maxTokens: 1, seed: 0 };
-  const plain = { stopIds: new Int32Array(0), constraint: null, editLogits: null, held: null };
+  const plain = {
+    stopIds: new Int32Array(0),
+    constraint: null,
+    editLogits: null,
+    row: KeptRow.of(sampling, 3, new Int32Array()),
+  };
   const constraint = { fillMask: () => true } as unknown as TokenConstraint;
   assert.equal(canRunAhead(sampling, plain), true);
   assert.equal(canRunAhead(sampling, { ...plain, constraint }), false);

@@ -1,4 +1,4 @@
-// The choice of a token for each sampling row, by the rule of src/core/sample-row.ts, so that only tokens leave the device.
+// The choice of a token for each draw, by the rule of src/core/sample-row.ts, so that only tokens leave the device.
 //
 //   edit_rows     logits with bias, penalties, forbidden tokens and mask, of rows that have any
 //   sample_rows   the best token: the answer of greedy rows
@@ -11,47 +11,51 @@
 
 // The row's logits with bias, penalties, forbidden tokens and mask, in this order (src/core/sample-row.ts). A block edits the ids of its part.
 KERNEL(THREADS, edit_rows, SampleArgs) {
-  const int row = blockIdx.x, parts = gridDim.y;
-  if (a.editedOf[row] < 0) return;
-  const Rule& rule = a.rules[row];
-  const float* logits = a.logits + rule.logitRow * a.stride;
-  float* edited = a.edited + (i64)a.editedOf[row] * a.vocab;
-  int* counts = a.counts + (i64)a.editedOf[row] * a.vocab;
+  const Draw& draw = a.draws[blockIdx.x];
+  const int parts = gridDim.y;
+  if (draw.edited < 0) return;
+  const float* logits = a.logits + draw.logitRow * a.stride;
+  float* edited = a.edited + (i64)draw.edited * a.vocab;
+  int* counts = a.counts + (i64)draw.edited * a.vocab;
   const int part = (a.vocab + parts - 1) / parts, begin = blockIdx.y * part, end = min(begin + part, a.vocab);
   auto is_mine = [&](int id) { return id >= begin && id < end; };
   const float none = __uint_as_float(0xff800000u);
   // The mask first: nothing that is added makes -infinity anything else.
-  const int* mask = rule.mask < 0 ? nullptr : a.lists + rule.mask;
+  const int* mask = draw.mask < 0 ? nullptr : a.lists + draw.mask;
   each_logit(logits, begin, end, [&](float logit, int id) {
     if (id < end) edited[id] = mask == nullptr || (mask[id >> 5] >> (id & 31) & 1) ? logit : none;
   });
   __syncthreads();
+  if ((draw.flags & (BIAS | PENALTIES | STOPS)) == 0) return;
+  const Row& row = row_of(a, draw);
+  const int* bias = words_of(a, draw) + ROW_WORDS;
+  const int* stops = bias + 2 * row.numBias;
   // Who finds a token first in the list adds all that the list says of it, in order.
-  for (int i = threadIdx.x; i < rule.numBias; i += THREADS) {
-    const int* list = a.lists + rule.bias;
-    const int id = list[2 * i];
+  const int numBias = draw.flags & BIAS ? row.numBias : 0;
+  for (int i = threadIdx.x; i < numBias; i += THREADS) {
+    const int id = bias[2 * i];
     bool isFirst = is_mine(id);
-    for (int j = 0; j < i && isFirst; j++) isFirst = list[2 * j] != id;
+    for (int j = 0; j < i && isFirst; j++) isFirst = bias[2 * j] != id;
     if (!isFirst) continue;
     float v = edited[id];
-    for (int j = i; j < rule.numBias; j++) if (list[2 * j] == id) v += __int_as_float(list[2 * j + 1]);
+    for (int j = i; j < numBias; j++) if (bias[2 * j] == id) v += __int_as_float(bias[2 * j + 1]);
     edited[id] = v;
   }
   __syncthreads();
-  // What the row brings goes behind what it has left. Each token that occurs is penalised once: who takes its count away does it.
-  const int numTokens = rule.numHeld + rule.numTokens, SEEN = 1 << 30;
-  int* kept = a.history + rule.history;
+  // What the draw lists goes behind what its row has. Each token that occurs is penalised once: who takes its count away does it.
+  const int numTokens = draw.flags & PENALTIES ? draw.position - row.first : 0, numHeld = numTokens - draw.numTokens, SEEN = 1 << 30;
+  int* kept = const_cast<int*>(stops) + row.numStops;
   auto token_at = [&](int i) {
-    if (i < rule.numHeld) return kept[i];
-    const int token = a.lists[rule.tokens + i - rule.numHeld];
+    if (i < numHeld) return kept[i];
+    const int token = a.lists[draw.tokens + i - numHeld];
     return token < 0 ? a.previous[-token - 1] : token;
   };
   for (int i = threadIdx.x; i < numTokens; i += THREADS) {
     const int token = token_at(i);
-    if (i >= rule.numHeld && rule.history >= 0 && blockIdx.y == 0) kept[i] = token;
-    if (!is_mine(token)) continue;  // negative: the flight ahead has found none, and this row is dropped
+    if (i >= numHeld && draw.row >= 0 && blockIdx.y == 0) kept[i] = token;
+    if (!is_mine(token)) continue;  // negative: the flight ahead has found none, and this draw is dropped
     atomicOr(counts + token, SEEN);
-    if (i >= rule.numPrompt) atomicAdd(counts + token, 1);
+    if (i >= row.numPrompt) atomicAdd(counts + token, 1);
   }
   __syncthreads();
   for (int i = threadIdx.x; i < numTokens; i += THREADS) {
@@ -60,16 +64,17 @@ KERNEL(THREADS, edit_rows, SampleArgs) {
     const float logit = edited[id];
     // One rounding of what the reference computes in doubles: of a product or a quotient alone that is the float operation.
     if ((count & ~SEEN) == 0) {
-      edited[id] = logit > 0.f ? __fdiv_rn(logit, rule.repetitionPenalty) : __fmul_rn(logit, rule.repetitionPenalty);
+      edited[id] = logit > 0.f ? __fdiv_rn(logit, row.repetitionPenalty) : __fmul_rn(logit, row.repetitionPenalty);
       continue;
     }
-    double v = logit > 0.f ? (double)logit / rule.repetitionPenalty : (double)logit * rule.repetitionPenalty;
-    v -= (double)rule.presencePenalty + (double)rule.frequencyPenalty * (count & ~SEEN);
+    double v = logit > 0.f ? (double)logit / row.repetitionPenalty : (double)logit * row.repetitionPenalty;
+    v -= (double)row.presencePenalty + (double)row.frequencyPenalty * (count & ~SEEN);
     edited[id] = (float)v;
   }
   __syncthreads();
-  for (int i = threadIdx.x; i < rule.numForbidden; i += THREADS) {
-    const int id = a.lists[rule.forbidden + i];
+  const int numStops = draw.flags & STOPS ? row.numStops : 0;
+  for (int i = threadIdx.x; i < numStops; i += THREADS) {
+    const int id = stops[i];
     if (is_mine(id)) edited[id] = none;
   }
 }
@@ -131,36 +136,37 @@ __device__ __forceinline__ bool find_best(const SampleArgs& a, int row, const fl
 
 KERNEL(THREADS, sample_rows, SampleArgs) {
   const int row = blockIdx.x;
-  const Rule& rule = a.rules[row];
-  if (rule.given >= 0) {
-    if (threadIdx.x == 0 && blockIdx.y == 0) put_token(a, row, rule.given);
+  const Draw& draw = a.draws[row];
+  if (draw.given >= 0) {
+    if (threadIdx.x == 0 && blockIdx.y == 0) put_token(a, row, draw.given);
     return;
   }
-  const bool isEdited = a.editedOf[row] >= 0;
-  const float* logits = isEdited ? a.edited + (i64)a.editedOf[row] * a.vocab : a.logits + rule.logitRow * a.stride;
+  const bool isEdited = draw.edited >= 0, isDrawn = draw.flags & IS_DRAWN;
+  const float* logits = isEdited ? a.edited + (i64)draw.edited * a.vocab : a.logits + draw.logitRow * a.stride;
   Best best;
-  if (!find_best(a, row, logits, max(rule.topK, rule.numTop), best) || threadIdx.x > 0) return;
+  if (!find_best(a, row, logits, isDrawn ? max(row_of(a, draw).topK, draw.numTop) : draw.numTop, best) || threadIdx.x > 0) return;
   a.best[2 * row] = best;
   if (!isEdited) a.best[2 * row + 1] = best;
   const int id = best.key == NO_KEY ? 0 : (int)(u32)best.key;
   const float max = logits[id];
   // Greedy, or no finite logit to draw from; -1: every token is forbidden.
-  if (rule.temperature == 0.f || best.key == NO_KEY || fabsf(max) == __uint_as_float(0x7f800000u))
+  if (!isDrawn || best.key == NO_KEY || fabsf(max) == __uint_as_float(0x7f800000u))
     put_token(a, row, max == __uint_as_float(0xff800000u) ? -1 : id);
 }
 
 KERNEL(THREADS, draw_rows, SampleArgs) {
   __shared__ Search s;
   const int row = blockIdx.x, vocab = a.vocab, parts = gridDim.y, t = threadIdx.x;
-  const Rule& rule = a.rules[row];
-  if (rule.given >= 0 || rule.temperature == 0.f) return;
+  const Draw& draw = a.draws[row];
+  if (draw.given >= 0 || (draw.flags & IS_DRAWN) == 0) return;
+  const Row& rule = row_of(a, draw);
   const Best best = a.best[2 * row];
   const float max = logit_of(best.key);
   if (best.key == NO_KEY || fabsf(max) == __uint_as_float(0x7f800000u)) return;
-  const float* logits = a.editedOf[row] >= 0 ? a.edited + (i64)a.editedOf[row] * vocab : a.logits + rule.logitRow * a.stride;
+  const float* logits = draw.edited >= 0 ? a.edited + (i64)draw.edited * vocab : a.logits + draw.logitRow * a.stride;
   const bool isFiltered = rule.topK > 0 || rule.topP < 1.f || rule.minP > 0.f;
   const Scale scale = {max, fminf(LOG2E / rule.temperature, 1e30f), 15.5f, rule.topK > 0 ? best.bound : 0xffffffffu, false};
-  auto mark_of = [&](u64 total) { return min((u64)(rule.uniform * (double)total), total - 1); };
+  auto mark_of = [&](u64 total) { return min((u64)(uniform_of(rule, draw) * (double)total), total - 1); };
 
   if (!isFiltered) {
     // Ids ascending: BINS runs of ids, each a warp's, of which the draw falls into one.
@@ -233,19 +239,19 @@ KERNEL(THREADS, draw_rows, SampleArgs) {
 // The best token of rows whose report is not about the logits that they draw from.
 KERNEL(THREADS, report_best, SampleArgs) {
   const int row = blockIdx.x;
-  const Rule& rule = a.rules[row];
-  if (rule.numTop < 0 || (rule.given < 0 && a.editedOf[row] < 0)) return;
+  const Draw& draw = a.draws[row];
+  if (draw.numTop < 0 || (draw.given < 0 && draw.edited < 0)) return;
   Best best;
-  if (find_best(a, row, a.logits + rule.logitRow * a.stride, rule.numTop, best) && threadIdx.x == 0) a.best[2 * row + 1] = best;
+  if (find_best(a, row, a.logits + draw.logitRow * a.stride, draw.numTop, best) && threadIdx.x == 0) a.best[2 * row + 1] = best;
 }
 
 // The log-probability of the row's token and the most probable ones, of the logits before any edit.
 KERNEL(THREADS, report_rows, SampleArgs) {
   __shared__ Search s;
   const int row = blockIdx.x, vocab = a.vocab, parts = gridDim.y, t = threadIdx.x;
-  const Rule& rule = a.rules[row];
-  if (rule.numTop < 0) return;
-  const float* logits = a.logits + rule.logitRow * a.stride;
+  const Draw& draw = a.draws[row];
+  if (draw.numTop < 0) return;
+  const float* logits = a.logits + draw.logitRow * a.stride;
   const Best best = a.best[2 * row + 1];
   const Scale scale = {logit_of(best.key), LOG2E, 2.f, best.bound, true};
   const int part = (vocab + parts - 1) / parts, begin = blockIdx.y * part;
@@ -263,7 +269,7 @@ KERNEL(THREADS, report_rows, SampleArgs) {
     const int token = a.out[row];
     a.logprobs[row] = token < 0 ? none1 : report(logits[token]);
   }
-  const int numTop = min(rule.numTop, (int)s.countUpTo[BINS - 1]);
+  const int numTop = min(draw.numTop, (int)s.countUpTo[BINS - 1]);
   Collected have = {0, -1};
   u64 through, last = 0;
   if (numTop > 0) last = locate<false>(s, scale, logits, vocab, have, (u64)numTop - 1, through);
@@ -279,5 +285,5 @@ KERNEL(THREADS, report_rows, SampleArgs) {
       if (t == 0) put(i, key);
     }
   }
-  if (t >= numTop && t < rule.numTop) put(t, NO_KEY);
+  if (t >= numTop && t < draw.numTop) put(t, NO_KEY);
 }

@@ -11,12 +11,15 @@
 #pragma once
 #include "common.cuh"
 
-// A sampling row: src/core/sampling-rows.ts, word for word. Lists (tokens, biases, masks) are offsets into one array.
-struct Rule {
-  double uniform;
+// A draw and the row of its request: src/core/draws.ts, word for word.
+struct Draw { int row, logitRow, position, sample, flags, given, numTop, tokens, numTokens, mask, edited; };
+struct Row {
+  u32 seedLow, seedHigh;
   float temperature, topP, minP, repetitionPenalty, presencePenalty, frequencyPenalty;
-  int topK, logitRow, given, numTop, tokens, numTokens, history, numHeld, numPrompt, bias, numBias, forbidden, numForbidden, mask;
+  int topK, first, numPrompt, numBias, numStops;
 };
+#define ROW_WORDS 13
+enum { IS_DRAWN = 1, BIAS = 2, PENALTIES = 4, STOPS = 8 };
 #define THREADS 1024
 #define BINS THREADS
 
@@ -27,19 +30,38 @@ struct Best { u64 key; u32 bound, pad; };
 // The bins of a row that several blocks survey; zero between launches.
 struct Totals { u64 weight[BINS], sum; u32 count[BINS]; int blocks, pad; };
 struct SampleArgs {
-  int* out; int* hostOut;  // by row: for the next flight's embedding; page-locked memory, for the host: a copy behind the launches would hold up the next flight
-  float* logprobs; int* topIds; float* topLogprobs;  // by row; tops [row][maxTop]
-  const float* logits; const Rule* rules; const int* lists;
-  float* edited;       // [edited rows][vocab]
-  int* counts;         // [edited rows][vocab], all zero before and after
-  const int* editedOf; // [row] its row of `edited`, or -1
-  int* history;        // tokens that rows have left for penalties
+  int* out; int* hostOut;  // by draw: for the next flight's embedding; page-locked memory, for the host: a copy behind the launches would hold up the next flight
+  float* logprobs; int* topIds; float* topLogprobs;  // by draw; tops [draw][maxTop]
+  const float* logits; const Draw* draws; const int* lists;
+  float* edited;       // [edited draws][vocab]
+  int* counts;         // [edited draws][vocab], all zero before and after
+  int* rows;           // of requests, with the tokens that they are penalised for
   const int* previous; // tokens of the flight ahead: -(i + 1) in a list of tokens is the i-th
   Found* found;        // [row] of sample_rows and report_best with several blocks a row; zero between launches
   Best* best;          // [row][2]: of the edited logits, of those before any edit
   Totals* totals;      // [row] of draw_rows and report_rows with several blocks a row
   i64 stride; int vocab, maxTop;
 };
+
+// The words of a draw's row, if it takes anything of it.
+__device__ __forceinline__ const int* words_of(const SampleArgs& a, const Draw& draw) {
+  return draw.row < 0 ? a.lists - (draw.row + 1) : a.rows + draw.row;
+}
+__device__ __forceinline__ const Row& row_of(const SampleArgs& a, const Draw& draw) { return *(const Row*)words_of(a, draw); }
+
+// The number in [0, 1) that the draw goes by, as src/core/random.ts has it (Philox 4x32, ten rounds): 53 bits.
+__device__ __forceinline__ double uniform_of(const Row& row, const Draw& draw) {
+  u32 k0 = row.seedLow, k1 = row.seedHigh, c0 = k0, c1 = k1, c2 = 0, c3 = 0;
+  if (draw.sample >= 0) {
+    c0 = draw.position, c1 = draw.sample;
+    for (int round = 0; round < 10; round++) {
+      const u32 high0 = __umulhi(0xd2511f53u, c0), high1 = __umulhi(0xcd9e8d57u, c2), low0 = 0xd2511f53u * c0, low1 = 0xcd9e8d57u * c2;
+      c0 = high1 ^ c1 ^ k0, c1 = low1, c2 = high0 ^ c3 ^ k1, c3 = low0;
+      k0 += 0x9e3779b9u, k1 += 0xbb67ae85u;
+    }
+  }
+  return (double)((u64)(c0 >> 5) << 26 | c1 >> 6) / 9007199254740992.0;
+}
 
 #define NO_KEY ~0ull
 #define ANOTHER_BLOCK 0ull  // no logit has this key

@@ -50,7 +50,16 @@ const block = new Uint32Array(4);
 
 /** A number in [0, 1) with 53 random bits for the token at `position` of sample `sampleIndex`. */
 export function uniformAt(seed: number, sampleIndex: number, position: number): number {
-  const seedHigh = Math.floor(seed / 0x100000000) >>> 0;
-  philox4x32(block, position, sampleIndex, 0, 0, seed >>> 0, seedHigh);
-  return ((block[0]! >>> 5) * 0x4000000 + (block[1]! >>> 6)) / 0x20000000000000;
+  return uniformOf(seed >>> 0, Math.floor(seed / 0x100000000) >>> 0, sampleIndex, position);
+}
+
+/** The same of a seed in two words. Sample -1: the words themselves are what the generator gave. */
+export function uniformOf(seedLow: number, seedHigh: number, sampleIndex: number, position: number): number {
+  if (sampleIndex < 0) return fraction(seedLow, seedHigh);
+  philox4x32(block, position, sampleIndex, 0, 0, seedLow >>> 0, seedHigh >>> 0);
+  return fraction(block[0]!, block[1]!);
+}
+
+function fraction(a: number, b: number): number {
+  return ((a >>> 5) * 0x4000000 + (b >>> 6)) / 0x20000000000000;
 }

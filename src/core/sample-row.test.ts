@@ -1,30 +1,29 @@
-// The rule of sampling rows: edits in their order, the choice, reports.
+// The rule of draws: edits in their order, the choice, reports.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { createSampled, keepTokens, NO_HISTORY, sampleRow } from "./sample-row.js";
+import { type DrawSpec, drawsOf } from "../../test/support/sampled.js";
+import { DRAW, DRAW_WORDS, Draws, FLAG, flagsOf, isPlainDraw, MAX_TOP_LOGPROBS, rowWordsOf } from "./draws.js";
+import { createSampled, keepTokens, NO_ROWS, sampleRow, writeRows } from "./sample-row.js";
 import { SAMPLING_DEFAULTS, type SamplingParams } from "./sampling.js";
-import { isPlainRow, MAX_TOP_LOGPROBS, mostAlternatives, SamplingRows } from "./sampling-rows.js";
 
-const DRAW: SamplingParams = { ...SAMPLING_DEFAULTS, temperature: 0, seed: 0, maxTokens: 1 };
+const GREEDY: SamplingParams = { ...SAMPLING_DEFAULTS, temperature: 0, seed: 0, maxTokens: 1 };
 
-/** The logits that a row is chosen from, after what `edit` sets. */
-function edited(logits: readonly number[], edit: (rows: SamplingRows) => void): number[] {
-  const rows = new SamplingRows(1);
-  rows.add(0);
-  rows.setDraw(DRAW, 0);
-  edit(rows);
+/** The logits that a draw is chosen from. */
+function edited(logits: readonly number[], spec: DrawSpec): number[] {
   let seen: number[] = [];
-  sampleRow(createSampled(1), 0, Float32Array.from(logits), rows, 0, NO_HISTORY, (values) => {
+  const draws = drawsOf([{ temperature: 0, ...spec }], logits.length);
+  sampleRow(createSampled(1), 0, Float32Array.from(logits), draws, 0, NO_ROWS, (values) => {
     seen = [...values];
   });
   return seen;
 }
 
-function penalties(prompt: number[], answer: number[], sampling: Partial<SamplingParams>) {
-  const tokens = Int32Array.from([...prompt, ...answer]);
-  return (rows: SamplingRows) => rows.setPenalties({ ...DRAW, ...sampling }, tokens, prompt.length, tokens.length);
-}
+const penalties = (prompt: number[], answer: number[], sampling: Partial<SamplingParams>): DrawSpec => ({
+  prompt,
+  answer,
+  ...sampling,
+});
 
 test("repetition penalty divides positive and multiplies negative logits of every token seen, once", () => {
   const values = edited([4, -4, 2, 1, -1], penalties([0, 1, 0], [4], { repetitionPenalty: 2 }));
@@ -41,13 +40,13 @@ test("presence and frequency penalties count the answer only", () => {
 });
 
 test("bias, forbidden ids and masks, in this order; a mask has the last word", () => {
-  const values = edited(new Array(40).fill(1), (rows) => {
-    rows.setBias([
+  const values = edited(new Array(40).fill(1), {
+    logitBias: [
       [3, 2.5],
       [5, 100],
-    ]);
-    rows.setForbidden(Int32Array.of(4, 400));
-    rows.setMask(Int32Array.from([0b11000, 0b1]));
+    ],
+    forbidden: [4, 400],
+    allowed: [3, 4, 32],
   });
   const finite = [...values.keys()].filter((i) => Number.isFinite(values[i]!));
   assert.deepEqual(finite, [3, 32]);
@@ -57,16 +56,17 @@ test("bias, forbidden ids and masks, in this order; a mask has the last word", (
 test("reports are the log-softmax before any edit, best first with ties to the lower id", () => {
   const logits = new Float32Array([1, 3, 3, 2]);
   const total = Math.log(Math.exp(1) + 2 * Math.exp(3) + Math.exp(2));
-  const rows = new SamplingRows(1);
-  rows.add(0);
-  rows.setGiven(3, 3);
-  rows.setForbidden(Int32Array.of(1));
-  rows.add(0);
-  rows.setDraw({ ...DRAW, logprobs: 0 }, 0);
-  rows.setForbidden(Int32Array.of(1));
+  const forbidden = [1];
+  const draws = drawsOf(
+    [
+      { given: 3, logprobs: 3 },
+      { temperature: 0, logprobs: 0, forbidden },
+    ],
+    4,
+  );
   const out = createSampled(2);
-  sampleRow(out, 0, logits, rows, 0);
-  sampleRow(out, 1, logits, rows, 1);
+  sampleRow(out, 0, logits, draws, 0);
+  sampleRow(out, 1, logits, draws, 1);
   assert.deepEqual([...out.ids], [3, 2]);
   assert.ok(Math.abs(out.logprobs[0]! - (2 - total)) < 1e-6);
   assert.ok(Math.abs(out.logprobs[1]! - (3 - total)) < 1e-6);
@@ -76,32 +76,30 @@ test("reports are the log-softmax before any edit, best first with ties to the l
 
 test("of several rows each has its own rule, edits and place; a row of which nothing may be chosen says so", () => {
   const logits = Float32Array.of(5, 4, 4, 3, Number.NaN);
-  const rows = new SamplingRows(4);
-  rows.add(0);
-  rows.setDraw({ ...DRAW, temperature: 1, topP: 0.9, minP: 0.001 }, 0.9);
-  rows.setBias([
-    [1, 1],
-    [2, 2],
-    [3, 4],
-  ]);
-  rows.setPenalties({ ...DRAW, repetitionPenalty: 2 }, Int32Array.of(0, 0, 1), 2, 3);
-  rows.add(0);
-  rows.setDraw({ ...DRAW, temperature: 1, topK: 2, logprobs: 5 }, 0.9999);
-  rows.add(0);
-  rows.setGiven(0, 2);
-  rows.add(0);
-  rows.setDraw({ ...DRAW, temperature: 2, logprobs: 1 }, 0.5);
-  rows.setMask(Int32Array.of(0));
-  rows.add(0);
-  rows.setDraw({ ...DRAW, temperature: 1, minP: 0.9 }, 0.9999);
-  rows.add(0);
-  rows.setDraw({ ...DRAW, temperature: 1, topP: 0.5 }, 0.9999);
-  rows.add(0);
-  rows.setDraw({ ...DRAW, temperature: 1 }, 0.9999);
+  const specs: DrawSpec[] = [
+    {
+      ...{ topP: 0.9, minP: 0.001, uniform: 0.9, prompt: [0, 0], answer: [1], repetitionPenalty: 2 },
+      logitBias: [
+        [1, 1],
+        [2, 2],
+        [3, 4],
+      ],
+    },
+    { topK: 2, logprobs: 5, uniform: 0.9999 },
+    { given: 0, logprobs: 2 },
+    { temperature: 2, logprobs: 1, allowed: [] },
+    { minP: 0.9, uniform: 0.9999 },
+    { topP: 0.5, uniform: 0.9999 },
+    { uniform: 0.9999 },
+  ];
+  const draws = drawsOf(
+    specs.map((spec) => ({ ...spec, logitRow: 0 })),
+    5,
+  );
   const out = createSampled(8);
   let seen: number[] = [];
   for (let row = 0; row < 7; row++) {
-    sampleRow(out, row + 1, logits, rows, row, NO_HISTORY, (values) => {
+    sampleRow(out, row + 1, logits, draws, row, NO_ROWS, (values) => {
       if (row === 0) seen = [...values];
     });
   }
@@ -128,20 +126,34 @@ test("of several rows each has its own rule, edits and place; a row of which not
     [topOf(4, 2)[0], out.topIds.length, out.topLogprobs.length],
     [[0, 0], 8 * MAX_TOP_LOGPROBS, 8 * MAX_TOP_LOGPROBS],
   );
-  assert.deepEqual([mostAlternatives(rows), rows.count, rows.add(3)], [5, 7, 7]);
-  rows.clear();
-  assert.deepEqual([mostAlternatives(rows), rows.count, rows.numLists], [-1, 0, 0]);
-  rows.add(0);
-  assert.deepEqual([rows.doubles[0], rows.floats[2]], [0, 0], "nothing of the row that was there");
-  rows.setGiven(0, 0);
-  sampleRow(out, 0, Float32Array.of(1000, 0, 1), rows, 0);
+  assert.deepEqual([draws.mostTop, draws.numDrawn, draws.numEdited, draws.count, draws.addGreedy(3)], [5, 6, 2, 7, 7]);
+  draws.clear();
+  assert.deepEqual(
+    [draws.mostTop, draws.numDrawn, draws.numEdited, draws.count, draws.numLists, draws.numWrites],
+    [-1, 0, 0, 0, 0, 0],
+  );
+  draws.addGreedy(0);
+  const greedy = {
+    row: 0,
+    logitRow: 0,
+    position: 0,
+    sample: 0,
+    flags: 0,
+    given: -1,
+    numTop: -1,
+    tokens: 0,
+    numTokens: 0,
+  };
+  const words = Object.entries({ ...greedy, mask: -1, edited: -1 }) as [keyof typeof DRAW, number][];
+  for (const [field, value] of words)
+    assert.equal(draws.ints[DRAW[field]], value, `nothing of the draw before: ${field}`);
+  draws.addGiven(0, 0, 0);
+  sampleRow(out, 0, Float32Array.of(1000, 0, 1), draws, 1);
   assert.equal(out.logprobs[0], 0, "large logits do not overflow");
 });
 
 test("the best are found wherever they stand, and NaN is none of them", () => {
-  const rows = new SamplingRows(1);
-  rows.add(0);
-  rows.setGiven(0, 3);
+  const draws = drawsOf([{ given: 0, logprobs: 3 }], 6);
   const out = createSampled(1);
   for (const [logits, best] of [
     [
@@ -161,108 +173,98 @@ test("the best are found wherever they stand, and NaN is none of them", () => {
       [0, 2, 3],
     ],
   ] as const) {
-    sampleRow(out, 0, Float32Array.from(logits), rows, 0);
+    sampleRow(out, 0, Float32Array.from(logits), draws, 0);
     assert.deepEqual([...out.topIds.subarray(0, 3)], best, `${logits}`);
   }
 });
 
-test("which rows are plain: those that draw, report nothing, and edit nothing", () => {
-  const given = (rows: SamplingRows) => rows.setGiven(0, -1);
-  const edits: ((rows: SamplingRows) => void)[] = [
-    given,
-    (rows) => rows.setDraw({ ...DRAW, logprobs: 0 }, 0),
-    (rows) => rows.setMask(Int32Array.of()),
-    (rows) => rows.setBias([[0, 1]]),
-    (rows) => rows.setForbidden(Int32Array.of(9)),
-    (rows) => rows.setPenalties({ ...DRAW, repetitionPenalty: 2 }, Int32Array.of(1), 1, 1),
-    (rows) => rows.setPenalties({ ...DRAW, presencePenalty: 2 }, Int32Array.of(1), 0, 1),
-    (rows) => {
-      rows.setPenalties({ ...DRAW, presencePenalty: 2 }, Int32Array.of(1), 0, 1);
-      rows.setBias([[0, 1]]);
-    },
-    (rows) => rows.setPenalties({ ...DRAW, repetitionPenalty: 2 }, Int32Array.of(1, 2), 1, 2),
+test("which draws are plain: those that report nothing, and edit nothing", () => {
+  const plain: DrawSpec[] = [{}, { temperature: 0 }, { topK: 2 }, { prompt: [1, 2], presencePenalty: 2 }];
+  const others: DrawSpec[] = [
+    { given: 0, logprobs: 0 },
+    { logprobs: 0 },
+    { allowed: [] },
+    { logitBias: [[0, 1]] },
+    { forbidden: [9] },
+    { prompt: [1], repetitionPenalty: 2 },
+    { answer: [1], presencePenalty: 2 },
+    { prompt: [1], answer: [2], repetitionPenalty: 2 },
   ];
-  const rows = new SamplingRows();
-  assert.equal(rows.numLists, 0);
-  for (const edit of edits) {
-    rows.add(0);
-    rows.setPenalties({ ...DRAW, presencePenalty: 2 }, Int32Array.of(1, 2), 2, 2);
-    assert.ok(isPlainRow(rows, rows.count - 1), "a prompt alone is penalized by repetition only");
-    edit(rows);
-    assert.equal(isPlainRow(rows, rows.count - 1), false, String(edit));
-  }
+  const draws = drawsOf([...plain, ...others], 3);
+  for (let d = 0; d < draws.count; d++) assert.equal(isPlainDraw(draws, d), d < plain.length, `${d}`);
 });
 
 test("a mask that begins the lists counts; a forbidden id outside the vocabulary does not", () => {
-  const masked = (count: number) => edited(new Array(count).fill(1), (rows) => rows.setMask(Int32Array.of(0b101, -1)));
-  assert.deepEqual([masked(3), masked(34).filter(Number.isFinite).length], [[1, Number.NEGATIVE_INFINITY, 1], 4]);
-  assert.deepEqual(
-    edited([1, 1], (rows) => rows.setForbidden(Int32Array.of(2, 1))),
-    [1, Number.NEGATIVE_INFINITY],
-  );
+  for (const count of [3, 34]) {
+    const draws = new Draws(1);
+    draws.addGreedy(0);
+    draws.setMask(Int32Array.of(0b101, -1));
+    let seen = new Float32Array();
+    sampleRow(createSampled(1), 0, new Float32Array(count).fill(1), draws, 0, NO_ROWS, (values) => {
+      seen = values.slice();
+    });
+    assert.equal(draws.ints[DRAW.mask], 0);
+    assert.deepEqual([...seen.subarray(0, 3)], [1, Number.NEGATIVE_INFINITY, 1]);
+    assert.equal(seen.filter(Number.isFinite).length, count === 3 ? 2 : 4);
+  }
+  assert.deepEqual(edited([1, 1], { forbidden: [2, 1] }), [1, Number.NEGATIVE_INFINITY]);
 });
 
-test("rows start plain, and grow without losing what they hold", () => {
-  const rows = new SamplingRows(1);
+test("draws and lists grow without losing what they hold", () => {
+  const draws = new Draws(1);
+  const words = rowWordsOf({ ...GREEDY, temperature: 1 }, 1, Int32Array.of(7));
+  const rows: number[] = [];
   for (let i = 0; i < 100; i++) {
-    rows.add(i);
-    rows.setDraw({ ...DRAW, temperature: i }, i / 100);
-    if (i % 2 === 1) rows.setForbidden(new Int32Array(50).fill(i));
+    rows.push(draws.bringRow(words));
+    draws.add(rows[i]!, i, i, 0, i % 2 === 0 ? FLAG.isDrawn : FLAG.isDrawn | FLAG.stops, -1);
+    if (i % 3 === 0) draws.setTokens(new Int32Array(50).fill(i), 10, 50);
   }
   for (let i = 0; i < 100; i++) {
-    assert.equal(isPlainRow(rows, i), i % 2 === 0);
-    assert.equal(rows.doubles[i * 11], i / 100);
-    assert.equal(rows.floats[i * 22 + 2], i);
+    const field = (name: keyof typeof DRAW) => draws.ints[i * DRAW_WORDS + DRAW[name]]!;
+    assert.deepEqual([field("row"), field("position"), field("edited")], [rows[i], i, i % 2 === 0 ? -1 : (i - 1) / 2]);
+    assert.deepEqual(draws.lists.slice(-rows[i]! - 1, -rows[i]! - 1 + words.length), words);
+    if (i % 3 === 0) assert.deepEqual([field("numTokens"), draws.lists[field("tokens") + 39]], [40, i]);
   }
-  assert.equal(rows.lists[rows.numLists - 1], 99);
+  assert.equal(draws.numLists, 100 * words.length + 34 * 40);
+  draws.setMask(new Int32Array(4096).fill(3));
+  assert.equal(draws.lists[draws.numLists - 1], 3, "as much as one list needs");
 });
 
-test("lists lie one behind the other, whatever their lengths, and grow as they must", () => {
-  const rows = new SamplingRows(1);
-  const numLists: number[] = [];
-  const values = edited(new Array(3000).fill(1), (row) => {
-    row.setForbidden(Int32Array.from({ length: 1000 }, (_, i) => i));
-    numLists.push(row.numLists);
-    row.setBias(Array.from({ length: 500 }, (_, i) => [1000 + i, i] as const));
-    numLists.push(row.numLists);
-    row.setPenalties({ ...DRAW, presencePenalty: 1 }, Int32Array.of(2000, 2001, 2002), 1, 3);
-    numLists.push(row.numLists);
-    row.setMask(new Int32Array(94).fill(-1));
-    numLists.push(row.numLists);
-  });
-  assert.deepEqual(numLists, [1000, 2000, 2002, 2096]);
-  const expected = (id: number) => {
-    if (id < 1000) return Number.NEGATIVE_INFINITY;
-    return id < 1500 ? 1 + id - 1000 : id === 2001 || id === 2002 ? 0 : 1;
-  };
-  assert.deepEqual(
-    values,
-    Array.from({ length: 3000 }, (_, id) => expected(id)),
-  );
-  rows.setForbidden(new Int32Array(2048).fill(7));
-  assert.ok(rows.lists.length >= 2048 && rows.lists[2047] === 7, "as much as one list needs");
+test("a row has the rule, biases and stops; a temperature of -0 is 0, a seed has two words", () => {
+  const sampling: SamplingParams = { ...GREEDY, temperature: -0, seed: -5, topK: 3, logitBias: [[8, -1.5]] };
+  const words = rowWordsOf(sampling, 4, Int32Array.of(2, 9));
+  const floats = new Float32Array(words.buffer);
+  assert.deepEqual([...words.subarray(0, 3)], [-5, -1, 0]);
+  assert.deepEqual([...floats.subarray(3, 8)], [1, 0, 1, 0, 0]);
+  assert.deepEqual([...words.subarray(8, 14), floats[14], ...words.subarray(15)], [3, 4, 0, 1, 2, 8, -1.5, 2, 9]);
+  assert.equal(flagsOf(sampling), FLAG.bias);
+  assert.deepEqual([...rowWordsOf({ ...sampling, repetitionPenalty: 2 }, 4, Int32Array.of()).subarray(9, 11)], [0, 4]);
 });
 
-test("tokens that rows bring stay in the history, and those to come follow them", () => {
-  const history = new Int32Array(20);
-  const sampling = { ...DRAW, repetitionPenalty: 2, frequencyPenalty: 1 };
+test("rows and tokens stay on the device, and those to come follow them", () => {
+  const rows = new Int32Array(40);
+  const sampling = { ...GREEDY, repetitionPenalty: 2, frequencyPenalty: 1 };
   const tokens = Int32Array.of(0, 1, 2, 2, 3);
   const logits = Float32Array.of(8, 8, 8, 8, 8);
+  const words = rowWordsOf(sampling, 2, Int32Array.of(4));
   const penalized = (numTokens: number, numHeld: number) => {
-    const rows = new SamplingRows(1);
-    rows.add(0);
-    rows.setPenalties(sampling, tokens, 2, numTokens, 10, numHeld);
-    keepTokens(history, rows);
+    const draws = new Draws(1);
+    if (numHeld === 0) draws.keepRow(10, words);
+    const numBefore = draws.numLists;
+    draws.add(10, 0, numTokens, 0, FLAG.penalties, -1);
+    draws.setTokens(tokens, numHeld, numTokens);
+    writeRows(rows, draws);
+    keepTokens(rows, draws);
     let seen: number[] = [];
-    sampleRow(createSampled(1), 0, logits, rows, 0, history, (values) => {
+    sampleRow(createSampled(1), 0, logits, draws, 0, rows, (values) => {
       seen = [...values];
     });
-    assert.equal(rows.numLists, numTokens - numHeld);
+    assert.equal(draws.numLists - numBefore, numTokens - numHeld);
     return seen;
   };
   assert.deepEqual(penalized(2, 0), [4, 4, 8, 8, 8]);
   assert.deepEqual(penalized(3, 2), [4, 4, 3, 8, 8]);
   assert.deepEqual(penalized(5, 3), [4, 4, 2, 3, 8]);
   assert.deepEqual(penalized(4, 4), [4, 4, 2, 8, 8], "held ones alone, and not those behind them");
-  assert.deepEqual([...history.subarray(9, 16)], [0, 0, 1, 2, 2, 3, 0]);
+  assert.deepEqual([...rows.subarray(22, 30)], [1, 4, 0, 1, 2, 2, 3, 0]);
 });

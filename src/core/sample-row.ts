@@ -1,4 +1,4 @@
-// What a device does with one sampling row: edits of the logits in their order (bias, penalties, forbidden tokens, mask), the choice
+// What a device does for one draw: edits of the logits in their order (bias, penalties, forbidden tokens, mask), the choice
 // (choose-token.ts), log-probabilities. The oracle of every device, what the reference device runs, and what the host runs for rows
 // whose logits a caller's hook edits.
 //
@@ -7,13 +7,14 @@
 // Log-probabilities of a row whose largest logit is not finite are NaN.
 
 import { type ChoiceRule, chooseToken } from "./choose-token.js";
-import { FIELD, MAX_TOP_LOGPROBS, ROW_WORDS, type SamplingRows } from "./sampling-rows.js";
+import { DRAW, DRAW_WORDS, type Draws, FLAG, MAX_TOP_LOGPROBS, ROW, ROW_WORDS, tokensOfRow } from "./draws.js";
+import { uniformOf } from "./random.js";
 
-/** What sampling rows give, by row. */
+/** What draws give, by draw. */
 export interface Sampled {
   /** -1: every token is forbidden. */
   readonly ids: Int32Array; // [n]
-  /** Of the token, before any edit. Written, like the next two, for rows that ask for log-probabilities. */
+  /** Of the token, before any edit. Written, like the next two, for draws that ask for log-probabilities. */
   readonly logprobs: Float32Array; // [n]
   /** The most probable tokens, best first, ties to the lower id. */
   readonly topIds: Int32Array; // [n, MAX_TOP_LOGPROBS]
@@ -29,49 +30,52 @@ export function createSampled(n: number): Sampled {
   };
 }
 
-/** Of a device that keeps no tokens. */
-export const NO_HISTORY = new Int32Array(0);
+/** Of a device that keeps no rows. */
+export const NO_ROWS: Int32Array = new Int32Array(0);
 
-/** What a device does first with the rows of a call: the tokens that they bring for penalties go to the history, behind those held there. */
-export function keepTokens(history: Int32Array, { ints, lists, count }: SamplingRows): void {
-  for (let at = 0; at < count * ROW_WORDS; at += ROW_WORDS) {
-    if (ints[at + FIELD.history]! < 0) continue;
-    const from = ints[at + FIELD.tokens]!;
-    const to = ints[at + FIELD.history]! + ints[at + FIELD.numHeld]!;
-    for (let i = 0; i < ints[at + FIELD.numTokens]!; i++) history[to + i] = lists[from + i]!;
+/** What a device does first with the draws of a call: rows that are new are written. */
+export function writeRows(rows: Int32Array, { lists, writes, numWrites }: Draws): void {
+  for (let i = 0; i < 3 * numWrites; i += 3) {
+    for (let w = 0; w < writes[i + 2]!; w++) rows[writes[i]! + w] = lists[writes[i + 1]! + w]!;
+  }
+}
+
+/** And then: the tokens that draws list for penalties go to their rows, behind those held there. */
+export function keepTokens(rows: Int32Array, { ints, lists, count }: Draws): void {
+  for (let at = 0; at < count * DRAW_WORDS; at += DRAW_WORDS) {
+    const row = ints[at + DRAW.row]!;
+    const numTokens = ints[at + DRAW.numTokens]!;
+    if (row < 0 || numTokens === 0) continue;
+    const to = row + tokensOfRow(rows, row) + ints[at + DRAW.position]! - rows[row + ROW.first]! - numTokens;
+    for (let i = 0; i < numTokens; i++) rows[to + i] = lists[ints[at + DRAW.tokens]! + i]!;
   }
 }
 
 /**
- * Samples row `row` into entry `to` of `out`. logits [V] are those of its logit row as the model gave them; `history` has the tokens that
- * rows have left (keepTokens); `hook` edits the copy that is chosen from, last.
+ * Gives entry `to` of `out` what draw `draw` asks for. logits [V] are those of its logit row as the model gave them; `rows` are the device's;
+ * `hook` edits the copy that is chosen from, last.
  */
 export function sampleRow(
   out: Sampled,
   to: number,
   logits: Float32Array,
-  rows: SamplingRows,
-  row: number,
-  history: Int32Array = NO_HISTORY,
+  draws: Draws,
+  draw: number,
+  rows: Int32Array = NO_ROWS,
   hook: ((values: Float32Array) => void) | null = null,
 ): void {
-  const { ints, floats, doubles } = rows;
-  const at = row * ROW_WORDS;
-  let token = ints[at + FIELD.given]!;
+  const { ints } = draws;
+  const at = draw * DRAW_WORDS;
+  let token = ints[at + DRAW.given]!;
   if (token < 0) {
-    const values = editedLogits(logits, rows, at, history);
+    const values = logits.slice();
+    edit(values, draws, at, rows);
     hook?.(values);
-    const rule: ChoiceRule = {
-      temperature: floats[at + FIELD.temperature]!,
-      topK: ints[at + FIELD.topK]!,
-      topP: floats[at + FIELD.topP]!,
-      minP: floats[at + FIELD.minP]!,
-    };
-    token = chooseToken(values, rule, doubles[at / 2]!);
+    token = choose(values, draws, at, rows);
     if (values[token] === Number.NEGATIVE_INFINITY) token = -1;
   }
   out.ids[to] = token;
-  const numTop = ints[at + FIELD.numTop]!;
+  const numTop = ints[at + DRAW.numTop]!;
   if (numTop < 0) return;
   const logTotal = logSumExp(logits);
   out.logprobs[to] = token < 0 ? Number.NEGATIVE_INFINITY : logits[token]! - logTotal;
@@ -83,41 +87,68 @@ export function sampleRow(
   }
 }
 
-function editedLogits(
-  logits: Float32Array,
-  { ints, floats, lists }: SamplingRows,
-  at: number,
-  history: Int32Array,
-): Float32Array {
-  const values = logits.slice();
-  const bits = new Int32Array(1);
-  const bias = new Float32Array(bits.buffer);
-  const firstBias = ints[at + FIELD.bias]!;
-  for (let i = 0; i < ints[at + FIELD.numBias]!; i++) {
-    bits[0] = lists[firstBias + 2 * i + 1]!;
-    values[lists[firstBias + 2 * i]!]! += bias[0]!;
+/** The words of a draw's row, from the row on. */
+function rowOf({ ints, lists }: Draws, at: number, rows: Int32Array): Int32Array {
+  const row = ints[at + DRAW.row]!;
+  return row < 0 ? lists.subarray(-row - 1) : rows.subarray(row);
+}
+
+function choose(values: Float32Array, draws: Draws, at: number, rows: Int32Array): number {
+  const { ints } = draws;
+  if ((ints[at + DRAW.flags]! & FLAG.isDrawn) === 0) return chooseToken(values, GREEDY, 0);
+  const row = rowOf(draws, at, rows);
+  const floats = floatsOf(row);
+  const rule: ChoiceRule = {
+    temperature: floats[ROW.temperature]!,
+    topK: row[ROW.topK]!,
+    topP: floats[ROW.topP]!,
+    minP: floats[ROW.minP]!,
+  };
+  const { seedLow, seedHigh } = ROW;
+  const uniform = uniformOf(row[seedLow]!, row[seedHigh]!, ints[at + DRAW.sample]!, ints[at + DRAW.position]!);
+  return chooseToken(values, rule, uniform);
+}
+
+const GREEDY: ChoiceRule = { temperature: 0, topK: 0, topP: 1, minP: 0 };
+
+function floatsOf(row: Int32Array): Float32Array {
+  return new Float32Array(row.buffer, row.byteOffset, row.length);
+}
+
+function edit(values: Float32Array, draws: Draws, at: number, rows: Int32Array): void {
+  const { ints, lists } = draws;
+  const flags = ints[at + DRAW.flags]!;
+  if ((flags & (FLAG.bias | FLAG.penalties | FLAG.stops)) !== 0) {
+    const row = rowOf(draws, at, rows);
+    const floats = floatsOf(row);
+    const stops = ROW_WORDS + 2 * row[ROW.numBias]!;
+    if ((flags & FLAG.bias) !== 0) {
+      for (let i = ROW_WORDS; i < stops; i += 2) values[row[i]!]! += floats[i + 1]!;
+    }
+    if ((flags & FLAG.penalties) !== 0) {
+      const count = ints[at + DRAW.position]! - row[ROW.first]!;
+      const isBrought = ints[at + DRAW.row]! < 0;
+      const first = isBrought ? ints[at + DRAW.tokens]! : tokensOfRow(row, 0);
+      const tokens = (isBrought ? lists : row).subarray(first, first + count);
+      const numPrompt = row[ROW.numPrompt]!;
+      penalize(values, tokens.subarray(0, numPrompt), tokens.subarray(numPrompt), {
+        repetition: floats[ROW.repetitionPenalty]!,
+        presence: floats[ROW.presencePenalty]!,
+        frequency: floats[ROW.frequencyPenalty]!,
+      });
+    }
+    if ((flags & FLAG.stops) !== 0) {
+      for (let i = stops; i < stops + row[ROW.numStops]!; i++) {
+        if (row[i]! < values.length) values[row[i]!] = Number.NEGATIVE_INFINITY;
+      }
+    }
   }
-  const kept = ints[at + FIELD.history]!;
-  const first = kept < 0 ? ints[at + FIELD.tokens]! : kept;
-  const count = ints[at + FIELD.numHeld]! + ints[at + FIELD.numTokens]!;
-  const tokens = (kept < 0 ? lists : history).subarray(first, first + count);
-  const numPrompt = ints[at + FIELD.numPrompt]!;
-  penalize(values, tokens.subarray(0, numPrompt), tokens.subarray(numPrompt), {
-    repetition: floats[at + FIELD.repetitionPenalty]!,
-    presence: floats[at + FIELD.presencePenalty]!,
-    frequency: floats[at + FIELD.frequencyPenalty]!,
-  });
-  const forbidden = ints[at + FIELD.forbidden]!;
-  for (let i = forbidden; i < forbidden + ints[at + FIELD.numForbidden]!; i++) {
-    if (lists[i]! < values.length) values[lists[i]!] = Number.NEGATIVE_INFINITY;
-  }
-  const mask = ints[at + FIELD.mask]!;
+  const mask = ints[at + DRAW.mask]!;
   if (mask >= 0) {
     for (let id = 0; id < values.length; id++) {
       if ((lists[mask + (id >> 5)]! & (1 << (id & 31))) === 0) values[id] = Number.NEGATIVE_INFINITY;
     }
   }
-  return values;
 }
 
 /**

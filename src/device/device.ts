@@ -9,7 +9,7 @@ import type { AttentionPlanner, PlanShape } from "../attention/planner.js";
 import type { Activation } from "../core/activation.js";
 import type { AttentionPlan } from "../core/attention-plan.js";
 import type { Batch } from "../core/batch.js";
-import type { SamplingRows } from "../core/sampling-rows.js";
+import type { Draws } from "../core/draws.js";
 import type { HostTensor } from "../core/tensor.js";
 import type { DeviceInfo, DeviceUsage } from "./device-info.js";
 import type {
@@ -89,11 +89,8 @@ export interface Device {
   createMap(spec: MapSpec): MapOp;
   createStagedBatch(maxTokens: number): StagedBatch;
   createTokenBuffer(maxRows: number): TokenBuffer;
-  /**
-   * Room for so many tokens that sampling rows leave on the device (core/sampling-rows.ts); called once, before any step. Omitted: rows
-   * bring all their tokens in every step.
-   */
-  reserveHistory?(numTokens: number): void;
+  /** Room for the rows that requests have on the device (core/draws.ts), in words; called once, before any step. */
+  reserveRows(numWords: number): void;
   /** Host memory that readLater() and swapOut() can fill while the host goes on; throws when there is none. */
   allocHost(numFloats: number): Float32Array;
   /** The planner whose plans suit this device's attention. */
@@ -114,10 +111,10 @@ export interface Device {
   stage(staged: StagedBatch, batch: Batch, plans: readonly AttentionPlan[], previous?: TokenBuffer | null): void;
 
   /**
-   * Runs the rest of the staged step, its ops and the sampling of its rows from entry 0 on, where the device knows them from steps
+   * Runs the rest of the staged step, its ops and its draws from entry 0 on, where the device knows them from steps
    * before. Returns false, having computed nothing, where it does not: then come the ops. Left out where it never does.
    */
-  tryReplay?(batch: StagedBatch, out: TokenBuffer, logits: Tensor, rows: SamplingRows): boolean;
+  tryReplay?(batch: StagedBatch, out: TokenBuffer, logits: Tensor, draws: Draws): boolean;
 
   // --- step: ops -----------------------------------------------------------------------------------------------------
   /** out[t] = scale * table[inputIds[t]]  for all T tokens. */
@@ -270,10 +267,10 @@ export interface Device {
 
   // --- step: results -------------------------------------------------------------------------------------------------
   /**
-   * Samples each of the rows from the first n rows of logits by the rule of core/sample-row.ts: entries [first, first + rows.count)
-   * of the buffer. A token -(i + 1) in the rows' lists is token i of `previous`, as in stage().
+   * Writes the rows that are new, then gives each draw, from the first n rows of logits, what core/sample-row.ts says: entries
+   * [first, first + draws.count) of the buffer. A token -(i + 1) in the lists is token i of `previous`, as in stage().
    */
-  sample(out: TokenBuffer, first: number, logits: Tensor, n: number, rows: SamplingRows): void;
+  sample(out: TokenBuffer, first: number, logits: Tensor, n: number, draws: Draws): void;
   /** Copies n rows to host memory [n, cols]; waits for all that was queued. */
   read(out: Float32Array, x: Tensor, firstRow: number, n: number): void;
   /** The same where the device cannot block; `out` may not be touched until the promise resolves. Omitted where read() blocks. */

@@ -1,7 +1,7 @@
 // The tokens of a flight on devices that run in step with the host: they are known as soon as they are chosen.
 
 import type { Batch } from "../core/batch.js";
-import { FIELD, MAX_TOP_LOGPROBS, ROW_WORDS, type SamplingRows } from "../core/sampling-rows.js";
+import { DRAW, DRAW_WORDS, type Draws, MAX_TOP_LOGPROBS } from "../core/draws.js";
 import type { TokenBuffer } from "./device.js";
 
 export class HostTokenBuffer implements TokenBuffer {
@@ -25,12 +25,12 @@ export function resolveInputs(batch: Batch, previous: TokenBuffer | null): void 
   for (let t = 0; t < batch.numTokens; t++) if (inputIds[t]! < 0) inputIds[t] = previous.ids[-inputIds[t]! - 1]!;
 }
 
-/** The same for the tokens that rows bring for penalties. */
-export function resolveTokens({ ints, lists, count }: SamplingRows, previous: TokenBuffer | null): void {
+/** The same for the tokens that draws list for penalties. */
+export function resolveTokens({ ints, lists, count }: Draws, previous: TokenBuffer | null): void {
   if (previous === null) return;
-  for (let at = 0; at < count * ROW_WORDS; at += ROW_WORDS) {
-    const first = ints[at + FIELD.tokens]!;
-    for (let i = first; i < first + ints[at + FIELD.numTokens]!; i++) {
+  for (let at = 0; at < count * DRAW_WORDS; at += DRAW_WORDS) {
+    const first = ints[at + DRAW.tokens]!;
+    for (let i = first; i < first + ints[at + DRAW.numTokens]!; i++) {
       if (lists[i]! < 0) lists[i] = previous.ids[-lists[i]! - 1]!;
     }
   }

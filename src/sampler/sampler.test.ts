@@ -1,17 +1,22 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { makeRequest } from "../../test/support/simulation.js";
-import { uniformAt } from "../core/random.js";
+import { DRAW, DRAW_WORDS, Draws, FLAG, MAX_TOP_LOGPROBS, tokensOfRow } from "../core/draws.js";
 import { Request } from "../core/request.js";
 import { createSampled } from "../core/sample-row.js";
 import type { SamplingParams } from "../core/sampling.js";
-import { FIELD, MAX_TOP_LOGPROBS, ROW_WORDS, SamplingRows } from "../core/sampling-rows.js";
 import type { TokenConstraint } from "../grammar/constraint.js";
-import { HeldTokens, History } from "./history.js";
+import { KeptRow, RowTable } from "./row-table.js";
 import { canRunAhead, logprobsAt, type Run, Sampler, type SamplingState, takeDrawn } from "./sampler.js";
 
 const VOCAB = 40;
-const STATE: SamplingState = { stopIds: Int32Array.of(7, 9), constraint: null, editLogits: null, held: null };
+const STOPS = Int32Array.of(7, 9);
+
+/** What sampling keeps for the request. */
+function stateOf({ sampling, promptLen }: Request, changes: Partial<SamplingState> = {}): SamplingState {
+  const row = KeptRow.of(sampling, promptLen, STOPS);
+  return { stopIds: STOPS, constraint: null, editLogits: null, row, ...changes };
+}
 
 /** A request for a prompt of three tokens with two generated ones. */
 function requestOf(sampling: Partial<SamplingParams>): Request {
@@ -30,48 +35,64 @@ const only33 = {
   },
 } as unknown as TokenConstraint;
 
-function fieldsOf(rows: SamplingRows, row: number) {
-  const at = row * ROW_WORDS;
-  const int = (field: keyof typeof FIELD) => rows.ints[at + FIELD[field]]!;
-  const list = (first: number, count: number) => [...rows.lists.subarray(first, first + count)];
+function fieldsOf(draws: Draws, draw: number) {
+  const field = (name: keyof typeof DRAW) => draws.ints[draw * DRAW_WORDS + DRAW[name]]!;
+  const list = (first: number, count: number) => [...draws.lists.subarray(first, first + count)];
   return {
-    uniform: rows.doubles[at / 2],
-    logitRow: int("logitRow"),
-    forbidden: list(int("forbidden"), int("numForbidden")),
-    penalized: list(int("tokens"), int("numTokens")),
-    numBias: int("numBias"),
-    mask: int("mask") < 0 ? null : list(int("mask"), Math.ceil(VOCAB / 32)),
+    of: [field("logitRow"), field("position"), field("sample"), field("flags")],
+    penalized: list(field("tokens"), field("numTokens")),
+    mask: field("mask") < 0 ? null : list(field("mask"), Math.ceil(VOCAB / 32)),
   };
 }
 
-test("a row says what its request asked for, and the number it is drawn by is of its sample and position", () => {
+test("a draw says of which sample and position it is, and what it takes of its row", () => {
   const sampler = new Sampler(VOCAB);
-  const rows = new SamplingRows();
+  const draws = new Draws();
   const plain = requestOf({ temperature: 1 });
-  assert.equal(sampler.addRow(rows, 3, plain, STATE, 5), 0);
-  const nothing = { forbidden: [], penalized: [], numBias: 0, mask: null };
-  assert.deepEqual(fieldsOf(rows, 0), { uniform: uniformAt(5, 0, 5), logitRow: 3, ...nothing });
-  sampler.addFork(rows, 4, plain, STATE, 2);
-  assert.deepEqual(fieldsOf(rows, 1), { uniform: uniformAt(5, 2, 5), logitRow: 4, ...nothing });
+  sampler.addDraw(draws, 3, plain, stateOf(plain), 5);
+  const nothing = { penalized: [], mask: null };
+  assert.deepEqual(fieldsOf(draws, 0), { of: [3, 5, 0, FLAG.isDrawn], ...nothing });
+  sampler.addFork(draws, 4, plain, stateOf(plain), 2);
+  assert.deepEqual(fieldsOf(draws, 1), { of: [4, 5, 2, FLAG.isDrawn], ...nothing });
   const asking = requestOf({ temperature: 0, frequencyPenalty: 1, logitBias: [[2, 1]] });
-  assert.equal(sampler.addRow(rows, 0, asking, { ...STATE, constraint: only33 }, 5), 2);
-  const asked = { uniform: 0, forbidden: [], penalized: [4, 4], numBias: 1, mask: [0, 2] };
-  assert.deepEqual(fieldsOf(rows, 2), { ...asked, logitRow: 0 });
-  sampler.addFork(rows, 1, asking, { ...STATE, constraint: only33 }, 1);
-  assert.deepEqual(fieldsOf(rows, 3), { ...asked, logitRow: 1 });
+  const state = stateOf(asking, { constraint: only33 });
+  sampler.addDraw(draws, 0, asking, state, 5);
+  const asked = { penalized: [4, 4], mask: [0, 2] };
+  assert.deepEqual(fieldsOf(draws, 2), { of: [0, 5, 0, FLAG.bias | FLAG.penalties], ...asked });
+  sampler.addFork(draws, 1, asking, state, 1);
+  assert.deepEqual(fieldsOf(draws, 3), { of: [1, 5, 1, FLAG.bias | FLAG.penalties], ...asked });
+  sampler.addDraw(draws, 0, asking, state, 3);
+  assert.deepEqual(fieldsOf(draws, 4), { of: [0, 3, 0, FLAG.bias], ...nothing, mask: [0, 2] }, "no answer, no penalty");
+  const greedy = requestOf({ temperature: 0 });
+  sampler.addDraw(draws, 6, greedy, stateOf(greedy), 5);
+  assert.deepEqual([fieldsOf(draws, 5).of, draws.ints[5 * DRAW_WORDS + DRAW.row]], [[6, 5, 0, 0], 0], "needs no row");
+});
+
+test("a guess is drawn by the rule of the token it stands for, with its biases where ids are the same", () => {
+  const sampler = new Sampler(VOCAB);
+  const draws = new Draws();
+  const request = requestOf({ temperature: 1, frequencyPenalty: 1, logitBias: [[2, 1]], minTokens: 9 });
+  sampler.addGuess(draws, 2, request, stateOf(request), 7, true);
+  sampler.addGuess(draws, 3, request, stateOf(request), 8, false);
+  assert.deepEqual(
+    [fieldsOf(draws, 0).of, fieldsOf(draws, 1).of],
+    [
+      [2, 7, 0, FLAG.isDrawn | FLAG.bias],
+      [3, 8, 0, FLAG.isDrawn],
+    ],
+  );
 });
 
 test("what ends an answer is forbidden until the least number of tokens is out", () => {
   const sampler = new Sampler(VOCAB);
-  const rows = new SamplingRows();
-  for (const position of [4, 5, 6, 7]) sampler.addRow(rows, 0, requestOf({ minTokens: 3 }), STATE, position);
-  assert.deepEqual(
-    [0, 1, 2, 3].map((row) => fieldsOf(rows, row).forbidden),
-    [[7, 9], [7, 9], [], []],
-  );
-  sampler.addFork(rows, 0, requestOf({ minTokens: 3 }), STATE, 1);
-  sampler.addFork(rows, 0, requestOf({ minTokens: 2 }), STATE, 1);
-  assert.deepEqual([fieldsOf(rows, 4).forbidden, fieldsOf(rows, 5).forbidden], [[7, 9], []]);
+  const draws = new Draws();
+  const isForbidden = (draw: number) => (fieldsOf(draws, draw).of[3]! & FLAG.stops) !== 0;
+  const [three, two] = [requestOf({ minTokens: 3 }), requestOf({ minTokens: 2 })];
+  for (const position of [4, 5, 6, 7]) sampler.addDraw(draws, 0, three, stateOf(three), position);
+  assert.deepEqual([0, 1, 2, 3].map(isForbidden), [true, true, false, false]);
+  sampler.addFork(draws, 0, three, stateOf(three), 1);
+  sampler.addFork(draws, 0, two, stateOf(two), 1);
+  assert.deepEqual([4, 5].map(isForbidden), [true, false]);
 });
 
 test("a hook sees the tokens so far and has the last word; log-probabilities are of the model's own logits", () => {
@@ -83,12 +104,12 @@ test("a hook sees the tokens so far and has the last word; log-probabilities are
     values[0] = 9;
   };
   const request = requestOf({ temperature: 0, logprobs: 1 });
-  new Sampler(VOCAB).choose(run, logits, request, { ...STATE, editLogits });
+  new Sampler(VOCAB).choose(run, logits, request, stateOf(request, { editLogits }));
   assert.deepEqual(seen, [[1, 2, 3, 4, 4, 3]]);
   const { id, logprob, top } = logprobsAt(run.sampled, run.first, 1);
   assert.deepEqual([run.count, id, top[0]!.id], [1, 0, 8]);
   assert.ok(logprob < top[0]!.logprob);
-  const all = { ...STATE, editLogits: (values: Float32Array) => values.fill(Number.NEGATIVE_INFINITY) };
+  const all = stateOf(request, { editLogits: (values) => values.fill(Number.NEGATIVE_INFINITY) });
   assert.throws(() => new Sampler(VOCAB).choose(run, logits, request, all), { code: "no_token_left" });
 });
 
@@ -127,7 +148,8 @@ test("a mask has a bit for each token of the vocabulary, in whole words", () => 
         return false;
       },
     } as unknown as TokenConstraint;
-    new Sampler(vocabSize).addRow(new SamplingRows(), 0, requestOf({}), { ...STATE, constraint }, 5);
+    const request = requestOf({});
+    new Sampler(vocabSize).addDraw(new Draws(), 0, request, stateOf(request, { constraint }), 5);
     assert.equal(length, numWords);
   }
 });
@@ -137,92 +159,98 @@ test("requests with hooks are chosen for one after the other, each by its own pa
   const sampler = new Sampler(VOCAB);
   for (const token of [11, 12]) {
     const request = requestOf({ temperature: 0, logitBias: [[token, 50]] });
-    sampler.choose(run, new Float32Array(VOCAB), request, { ...STATE, editLogits: () => {} });
+    sampler.choose(run, new Float32Array(VOCAB), request, stateOf(request, { editLogits: () => {} }));
     assert.equal(run.sampled.ids[run.first], token);
   }
 });
 
 test("a token is drawn ahead of the one before it where nothing on the host depends on that one", () => {
-  const { sampling } = requestOf({});
-  const hook = { ...STATE, editLogits: () => {} };
-  const constrained = { ...STATE, constraint: only33 };
+  const request = requestOf({});
+  const { sampling } = request;
+  const plain = stateOf(request);
+  const hook = { ...plain, editLogits: () => {} };
+  const constrained = { ...plain, constraint: only33 };
   for (const [changes, state, expected] of [
-    [{}, STATE, true],
-    [{ maxTokens: 1 }, STATE, true],
-    [{ maxTokens: 0 }, STATE, false],
+    [{}, plain, true],
+    [{ maxTokens: 1 }, plain, true],
+    [{ maxTokens: 0 }, plain, false],
     [{}, hook, false],
     [{}, constrained, false],
     [{}, { ...hook, constraint: only33 }, false],
-    [{ repetitionPenalty: 1.1 }, STATE, true],
-    [{ frequencyPenalty: 0.1 }, STATE, true],
-    [{ presencePenalty: -0.1 }, STATE, true],
+    [{ repetitionPenalty: 1.1 }, plain, true],
+    [{ frequencyPenalty: 0.1 }, plain, true],
+    [{ presencePenalty: -0.1 }, plain, true],
     [{ frequencyPenalty: 1 }, hook, false],
     [{ maxTokens: 0 }, constrained, false],
   ] as const)
     assert.equal(canRunAhead({ ...sampling, ...changes }, state), expected, JSON.stringify(changes));
 });
 
-test("a row with penalties brings what the device has not: all at first, then what came, and again all when it has lost its room", () => {
-  const history = new History(1);
-  const sampler = new Sampler(VOCAB, history);
+test("a draw lists the tokens that its row has not: all at first, then what came, and again all when it has lost its row", () => {
+  const table = new RowTable(1);
+  const sampler = new Sampler(VOCAB, table);
   const request = requestOf({ frequencyPenalty: 1, repetitionPenalty: 1.1 });
-  const state = { ...STATE, held: new HeldTokens() };
-  const rows = new SamplingRows();
+  const state = stateOf(request);
+  const draws = new Draws();
+  /** Its row, whether that is written, and the tokens. */
   const broughtAt = (position: number, of = state) => {
-    rows.clear();
-    sampler.addRow(rows, 0, request, of, position);
-    const field = (name: keyof typeof FIELD) => rows.ints[FIELD[name]]!;
-    return [field("history"), field("numHeld"), ...fieldsOf(rows, 0).penalized];
+    draws.clear();
+    sampler.addDraw(draws, 0, request, of, position);
+    return [
+      draws.ints[DRAW.row]! < 0 ? "brought" : draws.numWrites > 0 ? "new" : "kept",
+      ...fieldsOf(draws, 0).penalized,
+    ];
   };
-  assert.deepEqual(broughtAt(5), [0, 0, 1, 2, 3, 4, 4]);
-  sampler.addFork(rows, 0, request, state, 1);
-  assert.deepEqual([rows.ints[ROW_WORDS + FIELD.numHeld], fieldsOf(rows, 1).penalized], [5, []]);
+  assert.deepEqual(broughtAt(5), ["new", 1, 2, 3, 4, 4]);
+  assert.deepEqual([draws.writes[0], draws.lists.slice(draws.writes[1], draws.writes[2])], [0, state.row.words]);
+  sampler.addFork(draws, 0, request, state, 1);
+  assert.deepEqual(fieldsOf(draws, 1).penalized, []);
   request.appendToken(6);
-  assert.deepEqual(broughtAt(6), [0, 5, 6]);
+  assert.deepEqual(broughtAt(6), ["kept", 6]);
   request.tokens[6] = -3; // of the flight ahead
-  assert.deepEqual(broughtAt(7), [0, 6, -3]);
+  assert.deepEqual(broughtAt(7), ["kept", -3]);
   request.appendToken(7);
-  // Two drafts: the rows behind the first bring what it brings, and those before them.
+  // Two drafts: the draws behind the first list what it lists, and those before them.
   request.reserveDrafts(2);
   request.tokens.set([8, 9], 7);
   request.numDrafted = 2;
-  assert.deepEqual(
-    [broughtAt(7), broughtAt(8), broughtAt(9)],
-    [
-      [0, 7],
-      [0, 7, 8],
-      [0, 7, 8, 9],
-    ],
-  );
+  assert.deepEqual([broughtAt(7), broughtAt(8), broughtAt(9)], [["kept"], ["kept", 8], ["kept", 8, 9]]);
   request.numDrafted = 0;
   // Another comes, and there is no room for it while the first one is used.
-  const other = { ...STATE, held: new HeldTokens() };
-  assert.deepEqual(broughtAt(5, other), [-1, 0, 1, 2, 3, 4, 4]);
+  const other = stateOf(request);
+  assert.deepEqual(broughtAt(5, other), ["brought", 1, 2, 3, 4, 4]);
+  assert.deepEqual(draws.lists.slice(0, other.row.words.length), other.row.words);
   for (let i = 0; i < 8; i++) sampler.beginFlight();
-  assert.deepEqual(broughtAt(5, other), [0, 0, 1, 2, 3, 4, 4]);
-  assert.deepEqual(broughtAt(6), [-1, 0, 1, 2, 3, 4, 4, 6], "what it had is the other's");
+  assert.deepEqual(broughtAt(5, other), ["new", 1, 2, 3, 4, 4]);
+  assert.deepEqual(broughtAt(6), ["brought", 1, 2, 3, 4, 4, 6], "its row is the other's");
 });
 
-test("room in the history grows with a request, and who loses a piece has lost all", () => {
-  const history = new History(6);
-  const [a, b, c] = [new HeldTokens(), new HeldTokens(), new HeldTokens()];
-  const take = (held: HeldTokens, needed: number) => {
-    history.take(held, needed);
-    if (held.at >= 0) held.count = needed;
-    return [held.at, held.capacity];
+test("a row's room grows with it; who loses a piece has lost all, and one without penalties takes no more than its words", () => {
+  const table = new RowTable(6);
+  const penalized = requestOf({ presencePenalty: 1 });
+  const [a, b, c] = [stateOf(penalized).row, stateOf(penalized).row, stateOf(penalized).row];
+  const words = tokensOfRow(a.words, 0);
+  assert.equal(words, a.words.length);
+  /** A row of so many words in all: where it is, its pieces, whether it is new there. */
+  const take = (row: KeptRow, needed: number) => {
+    const isNew = table.take(row, needed - words);
+    if (row.at >= 0) row.count = needed - words;
+    return [row.at, row.numPieces, isNew];
   };
-  assert.deepEqual(take(a, 2000), [0, 3072]);
-  assert.deepEqual(take(a, 3072), [0, 3072]);
-  assert.deepEqual(take(b, 1), [3072, 1024]);
-  assert.equal(a.count, 3072);
-  history.take(a, 3073);
-  assert.deepEqual([a.at, a.count], [-1, 0], "there are five neighbours no more");
-  for (let i = 0; i < 8; i++) history.beginFlight();
-  assert.deepEqual(take(b, 2), [3072, 1024], "its own, however long it was idle");
-  assert.deepEqual(take(c, 1000), [0, 2048]);
-  for (let i = 0; i < 8; i++) history.beginFlight();
-  assert.deepEqual(take(a, 600), [0, 1024]);
-  assert.deepEqual(take(c, 1000), [1024, 2048], "a has one of its pieces");
-  assert.equal(History.for(2, 100).numTokens, 2048);
-  assert.equal(History.for(1e6, 1e6).numTokens, 2 ** 22);
+  assert.deepEqual(take(a, 500), [0, 3, true]);
+  assert.deepEqual(take(a, 768), [0, 3, false]);
+  assert.deepEqual(take(b, words), [768, 1, true]);
+  assert.deepEqual([table.take(a, 769 - words), a.at, a.count], [false, -1, 0], "there are five neighbours no more");
+  for (let i = 0; i < 8; i++) table.beginFlight();
+  assert.deepEqual(take(b, words), [768, 1, false], "its own, however long it was idle");
+  assert.deepEqual(take(c, 300), [1024, 2, true], "the search goes on where it ended");
+  assert.deepEqual(take(a, 300), [0, 2, true]);
+  assert.deepEqual(take(a, 600), [-1, 2, false], "nor does it fit in what is left with its own");
+  for (let i = 0; i < 8; i++) table.beginFlight();
+  assert.deepEqual(take(a, 600), [512, 4, true]);
+  assert.deepEqual([b.at, b.count, c.at], [-1, 0, -1], "who had a piece there");
+  const plain = requestOf({ temperature: 1 });
+  assert.deepEqual(take(stateOf(plain).row, 256), [0, 1, true]);
+  assert.equal(RowTable.for(2, 100).numWords, 512);
+  assert.equal(RowTable.for(1e6, 1e6).numWords, 2 ** 22);
 });

@@ -1,14 +1,13 @@
-// From requests to sampling rows: what a request asked for, packed for the device, which edits the logits and draws. Only a caller's
-// hook needs the logits on the host; such a row is chosen here by the same rule.
+// From requests to draws: what a request asked for lies in its row on the device, which edits the logits and draws. Only a caller's hook
+// needs the logits on the host; such a token is chosen here by the same rule.
 
+import { Draws, FLAG, MAX_TOP_LOGPROBS, penalizedFrom } from "../core/draws.js";
 import { errorFor } from "../core/errors.js";
-import { uniformAt } from "../core/random.js";
 import type { Request } from "../core/request.js";
-import { createSampled, NO_HISTORY, type Sampled, sampleRow } from "../core/sample-row.js";
+import { createSampled, NO_ROWS, type Sampled, sampleRow } from "../core/sample-row.js";
 import type { PositionLogprobs, SamplingParams, TokenLogprob } from "../core/sampling.js";
-import { MAX_TOP_LOGPROBS, penalizedFrom, SamplingRows } from "../core/sampling-rows.js";
 import type { TokenConstraint } from "../grammar/constraint.js";
-import { type HeldTokens, History } from "./history.js";
+import { type KeptRow, RowTable } from "./row-table.js";
 
 /** Edits one row of logits in place; given by the caller of an in-process engine. */
 export type LogitsHook = (logits: Float32Array, context: { tokens: Int32Array; promptLen: number }) => void;
@@ -19,8 +18,8 @@ export interface SamplingState {
   readonly stopIds: Int32Array;
   readonly constraint: TokenConstraint | null;
   readonly editLogits: LogitsHook | null;
-  /** Its tokens on the device, for penalties; null: it has none, or a hook, for which the host chooses. */
-  readonly held: HeldTokens | null;
+  /** What it is sampled by, and where that is on the device. */
+  readonly row: KeptRow;
 }
 
 /** What a row's draws give: entries [first, first + count) of what was sampled. One token, or several where the draws agreed with drafts. */
@@ -33,84 +32,101 @@ export interface Run {
 export class Sampler {
   readonly #mask: Int32Array; // [ceil(V / 32)]
   #hasMask = false;
-  readonly #hookRows = new SamplingRows(1);
+  readonly #hookDraws = new Draws(1);
   readonly #hooked = createSampled(1);
-  readonly #history: History;
+  readonly #table: RowTable;
 
-  constructor(vocabSize: number, history = new History(0)) {
+  constructor(vocabSize: number, table = new RowTable(0)) {
     this.#mask = new Int32Array(Math.ceil(vocabSize / 32));
-    this.#history = history;
+    this.#table = table;
   }
 
-  /** The rows to come are of another flight. */
+  /** The draws to come are of another flight. */
   beginFlight(): void {
-    this.#history.beginFlight();
+    this.#table.beginFlight();
   }
 
   /**
-   * Appends the row that draws the request's token at `position` from row `logitRow` of a block, and returns its index. What a
-   * constraint throws goes through; the row is there then, without its mask.
+   * Appends the draw of the request's token at `position` from row `logitRow` of a block. What a constraint throws goes through; the draw
+   * is there then, without its mask.
    */
-  addRow(rows: SamplingRows, logitRow: number, request: Request, state: SamplingState, position: number): number {
-    const row = rows.add(logitRow);
-    rows.setDraw(request.sampling, uniformOf(request, request.sampleIndex, position));
-    // Drafts are tried beside the row's first draw, and bring what that one did.
+  addDraw(draws: Draws, logitRow: number, request: Request, state: SamplingState, position: number): void {
+    const { row } = state;
+    // Drafts are tried beside the row's first draw, and list the tokens that that one did.
     const isDraft = request.numDrafted > 0 && position > request.numTokens;
-    if (state.held !== null && !isDraft) this.#hold(state.held, request, position);
-    this.#setEdits(rows, request, state, position, state.held === null ? 0 : state.held.numBefore);
+    if (!isDraft && state.editLogits === null)
+      this.#keep(draws, request, row, flagsAt(state, request, position), position);
+    this.#add(draws, logitRow, request, state, request.sampleIndex, position, row.numBefore);
     this.#hasMask = state.constraint?.fillMask(this.#mask, isDraft ? position - request.numTokens : 0) === true;
-    if (this.#hasMask) rows.setMask(this.#mask);
-    return row;
+    if (this.#hasMask) draws.setMask(this.#mask);
   }
 
-  /** Appends the row of another sample of the request that addRow() was called for last: the same edits, a draw of its own. */
-  addFork(rows: SamplingRows, logitRow: number, request: Request, state: SamplingState, sampleIndex: number): void {
-    const { sampling, numTokens } = request;
-    rows.add(logitRow);
-    rows.setDraw(sampling, uniformOf(request, sampleIndex, numTokens));
-    this.#setEdits(rows, request, state, numTokens, state.held === null ? 0 : state.held.count);
-    if (this.#hasMask) rows.setMask(this.#mask);
+  /** Appends the draw of another sample of the request that addDraw() was called for last: the same edits, a number of its own. */
+  addFork(draws: Draws, logitRow: number, request: Request, state: SamplingState, sampleIndex: number): void {
+    this.#add(draws, logitRow, request, state, sampleIndex, request.numTokens, state.row.count);
+    if (this.#hasMask) draws.setMask(this.#mask);
   }
 
-  /** The device will have all tokens before `position`; those that it has not are in the row to come. */
-  #hold(held: HeldTokens, request: Request, position: number): void {
-    const count = position - penalizedFrom(request.sampling, request.promptLen);
-    this.#history.take(held, count + request.numDrafted);
-    held.numBefore = held.count;
-    if (held.at >= 0) held.count = count;
+  /** Appends the draw that guesses the request's token at `position`: by its rule and its number, without penalties and grammars. */
+  addGuess(
+    draws: Draws,
+    logitRow: number,
+    request: Request,
+    { row }: SamplingState,
+    position: number,
+    hasSameIds: boolean,
+  ): void {
+    const flags = row.flags & (hasSameIds ? FLAG.isDrawn | FLAG.bias : FLAG.isDrawn);
+    draws.add(placeOf(draws, row, flags), logitRow, position, request.sampleIndex, flags, -1);
   }
 
-  #setEdits(rows: SamplingRows, request: Request, state: SamplingState, position: number, numHeld: number): void {
+  /** The device will have the request's row with all penalised tokens before `position`; those that it has not are listed with the draw to come. */
+  #keep(draws: Draws, request: Request, row: KeptRow, flags: number, position: number): void {
+    if (flags === 0) return;
+    const count = (flags & FLAG.penalties) === 0 ? 0 : position - penalizedFrom(request.sampling, request.promptLen);
+    if (this.#table.take(row, count + request.numDrafted)) draws.keepRow(row.at, row.words);
+    row.numBefore = row.count;
+    if (row.at >= 0) row.count = count;
+  }
+
+  #add(
+    draws: Draws,
+    logitRow: number,
+    request: Request,
+    state: SamplingState,
+    sampleIndex: number,
+    position: number,
+    numHeld: number,
+  ): void {
     const { sampling, promptLen, tokens } = request;
-    rows.setBias(sampling.logitBias);
-    if (hasPenalties(sampling)) rows.setPenalties(sampling, tokens, promptLen, position, state.held?.at, numHeld);
-    if (position - promptLen < sampling.minTokens) rows.setForbidden(state.stopIds);
+    const flags = flagsAt(state, request, position);
+    draws.add(placeOf(draws, state.row, flags), logitRow, position, sampleIndex, flags, sampling.logprobs ?? -1);
+    if ((flags & FLAG.penalties) !== 0) draws.setTokens(tokens, penalizedFrom(sampling, promptLen) + numHeld, position);
   }
 
   /** Chooses the next token of a request with a hook. Throws when every token is forbidden, and what a constraint or hook throws. */
   choose(run: Run, logits: Float32Array, request: Request, state: SamplingState): void {
-    const rows = this.#hookRows;
+    const draws = this.#hookDraws;
     const { tokens, numTokens, promptLen } = request;
-    rows.clear();
-    this.addRow(rows, 0, request, state, numTokens);
-    sampleRow(this.#hooked, 0, logits, rows, 0, NO_HISTORY, (values) =>
+    draws.clear();
+    this.addDraw(draws, 0, request, state, numTokens);
+    sampleRow(this.#hooked, 0, logits, draws, 0, NO_ROWS, (values) =>
       state.editLogits?.(values, { tokens: tokens.subarray(0, numTokens), promptLen }),
     );
     takeDrawn(run, this.#hooked, 0, request);
   }
 }
 
-/** Appends the row that guesses the request's token at `position`: by its rule and its number, without penalties and grammars. */
-export function addGuess(
-  rows: SamplingRows,
-  logitRow: number,
-  request: Request,
-  position: number,
-  hasSameIds: boolean,
-): void {
-  rows.add(logitRow);
-  rows.setDraw(request.sampling, uniformOf(request, request.sampleIndex, position));
-  if (hasSameIds) rows.setBias(request.sampling.logitBias);
+/** What a draw takes of the row: until enough tokens are out, what ends the answer is forbidden. */
+function flagsAt({ row }: SamplingState, { sampling, promptLen }: Request, position: number): number {
+  const flags = position - promptLen < sampling.minTokens ? row.flags | FLAG.stops : row.flags;
+  return position === penalizedFrom(sampling, promptLen) ? flags & ~FLAG.penalties : flags;
+}
+
+/** A draw that takes nothing of it has no use for a row. */
+function placeOf(draws: Draws, row: KeptRow, flags: number): number {
+  if (flags === 0) return 0;
+  return row.at < 0 ? draws.bringRow(row.words) : row.at;
 }
 
 /**
@@ -131,11 +147,6 @@ export function takeDrawn(run: Run, sampled: Sampled, index: number, request: Re
   }
 }
 
-/** The number that a token is drawn by; the most probable one takes none. */
-function uniformOf({ sampling }: Request, sampleIndex: number, position: number): number {
-  return sampling.temperature === 0 ? 0 : uniformAt(sampling.seed, sampleIndex, position);
-}
-
 /** The report of entry `index`, with `numTop` alternatives. */
 export function logprobsAt(sampled: Sampled, index: number, numTop: number): PositionLogprobs {
   const top: TokenLogprob[] = [];
@@ -148,8 +159,4 @@ export function logprobsAt(sampled: Sampled, index: number, numTop: number): Pos
 /** Whether a token can be drawn before the one in front of it is known on the host. */
 export function canRunAhead(sampling: SamplingParams, state: SamplingState): boolean {
   return sampling.maxTokens > 0 && state.constraint === null && state.editLogits === null;
-}
-
-export function hasPenalties({ repetitionPenalty, frequencyPenalty, presencePenalty }: SamplingParams): boolean {
-  return repetitionPenalty !== 1 || frequencyPenalty !== 0 || presencePenalty !== 0;
 }

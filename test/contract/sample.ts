@@ -1,17 +1,17 @@
-// Sampling rows: the rule of core/sample-row.ts, token for token.
+// Draws: the rule of core/sample-row.ts, token for token.
 
 import assert from "node:assert/strict";
 import { Batch } from "../../src/core/batch.js";
-import { MAX_TOP_LOGPROBS } from "../../src/core/sampling-rows.js";
+import { MAX_TOP_LOGPROBS } from "../../src/core/draws.js";
 import type { Device, TokenBuffer } from "../../src/device/device.js";
-import { type RowSpec, rowsOf } from "../support/sampled.js";
+import { type DrawSpec, drawsOf } from "../support/sampled.js";
 import type { Duel } from "./duel.js";
 import { numbers, uniform } from "./inputs.js";
 
 const VOCAB = 307;
 const SEEN = [3, 3, 9, 100, 9, 306, 3];
 
-const RULES: Record<string, RowSpec> = {
+const RULES: Record<string, DrawSpec> = {
   greedy: { temperature: 0 },
   free: {},
   hot: { temperature: 2.5 },
@@ -69,7 +69,7 @@ export function sampleContract(duel: Duel): void {
 
   duel.test("sample", "a vocabulary of which thousands are as probable, or nearly", async () => {
     const vocab = 5003;
-    const rules: RowSpec[] = [
+    const rules: DrawSpec[] = [
       ...[{}, { topK: 1500 }, { topK: 2500, topP: 0.6 }, { topP: 0.5 }, { minP: 0.9 }, { temperature: 3, topP: 0.9 }],
       ...[{ topP: 0.99, minP: 0.2 }, { topK: 40, logprobs: 20 }, { temperature: 0, logprobs: 40 }, { topK: 700 }],
     ];
@@ -89,7 +89,7 @@ export function sampleContract(duel: Duel): void {
 
   duel.test("sample", "reports of drawn and of given tokens, before any edit", async () => {
     const logits = numbers(8 * VOCAB, 94, 6);
-    const specs: RowSpec[] = [0, 1, 5, 20, MAX_TOP_LOGPROBS].map((logprobs) => ({ logprobs, allowed: [5, 6, 7] }));
+    const specs: DrawSpec[] = [0, 1, 5, 20, MAX_TOP_LOGPROBS].map((logprobs) => ({ logprobs, allowed: [5, 6, 7] }));
     specs.push({ given: 12, logprobs: 0 }, { given: 306, logprobs: 4, forbidden: [306] });
     await assertSame(duel, logits, 8, specs);
   });
@@ -162,11 +162,10 @@ export function sampleContract(duel: Duel): void {
 
   duel.test(
     "sample",
-    "tokens stay on the device, and those of the flight ahead count before the host knows them",
+    "rows and tokens stay on the device, and those of the flight ahead count before the host knows them",
     async () => {
       const { device } = duel;
-      const hasHistory = device.reserveHistory !== undefined;
-      device.reserveHistory?.(200);
+      device.reserveRows(200);
       const logits = numbers(2 * VOCAB, 95, 6);
       const sampling = { temperature: 0, repetitionPenalty: 1.3, presencePenalty: 2, frequencyPenalty: 5 };
       const prompts = [SEEN, SEEN.slice(2)];
@@ -181,13 +180,13 @@ export function sampleContract(duel: Duel): void {
         if (flight > 1) await land(device, outs[flight - 2]!);
         const answerOf = (r: number) =>
           outs.slice(0, flight).map(({ ids }, i) => (i < flight - 1 ? ids[r]! : -(r + 1)));
-        const specs = [0, 1, 1].map((r, i): RowSpec => {
+        const specs = [0, 1, 1].map((r, i): DrawSpec => {
           const before = prompts[r]!.length + Math.max(0, flight - 1);
           const answer = [...answerOf(r), ...(i === 2 ? [7] : [])];
-          const room = hasHistory ? { history: 100 * r, numHeld: flight === 0 ? 0 : before } : {};
+          const room = { row: 100 * r, numHeld: flight === 0 ? 0 : before, isNew: flight === 0 && i < 2 };
           return { ...sampling, logitRow: r, prompt: prompts[r]!, answer, ...room };
         });
-        device.sample(out, 0, tensor, 2, rowsOf(specs, VOCAB));
+        device.sample(out, 0, tensor, 2, drawsOf(specs, VOCAB));
         device.submit(out);
       }
       for (const out of outs.slice(-2)) await land(device, out);
@@ -208,11 +207,11 @@ async function land(device: Device, out: TokenBuffer): Promise<void> {
   device.waitFor(out);
 }
 
-async function sample(device: Device, logits: Float32Array, n: number, specs: readonly RowSpec[], vocab = VOCAB) {
+async function sample(device: Device, logits: Float32Array, n: number, specs: readonly DrawSpec[], vocab = VOCAB) {
   const first = 3; // behind the rows of another block
   const out = device.createTokenBuffer(first + specs.length);
   for (const array of [out.ids, out.logprobs, out.topIds, out.topLogprobs]) array.fill(-7);
-  device.sample(out, first, device.loadTensor(logits, n, vocab), n, rowsOf(specs, vocab));
+  device.sample(out, first, device.loadTensor(logits, n, vocab), n, drawsOf(specs, vocab));
   device.submit(out);
   await land(device, out);
   assert.deepEqual([...out.ids.subarray(0, first)], [-7, -7, -7]);
@@ -229,7 +228,7 @@ async function assertSame(
   duel: Duel,
   logits: Float32Array,
   n: number,
-  specs: readonly RowSpec[],
+  specs: readonly DrawSpec[],
   vocab = VOCAB,
   what = "",
 ): Promise<Int32Array> {

@@ -6,7 +6,7 @@ import { type ChoiceRule, chooseToken } from "../../src/core/choose-token.js";
 import { CpuDevice } from "../../src/device/cpu/cpu-device.js";
 import { noise } from "../support/attention-case.js";
 import { ISAS } from "../support/isas.js";
-import { rowsOf, sampledOf } from "../support/sampled.js";
+import { drawsOf, sampledOf } from "../support/sampled.js";
 
 function sampleOn(device: CpuDevice, rows: Float32Array[], rules: ChoiceRule[], uniforms: number[]): number[] {
   const n = rows.length;
@@ -15,7 +15,7 @@ function sampleOn(device: CpuDevice, rows: Float32Array[], rules: ChoiceRule[], 
   for (const [r, row] of rows.entries()) flat.set(row, r * vocab);
   const out = sampledOf(n);
   const specs = rules.map((rule, r) => ({ ...rule, uniform: uniforms[r]! }));
-  device.sample(out, 0, device.loadTensor(flat, n, vocab), n, rowsOf(specs, vocab));
+  device.sample(out, 0, device.loadTensor(flat, n, vocab), n, drawsOf(specs, vocab));
   return [...out.ids];
 }
 

@@ -5,7 +5,7 @@ import { Batch } from "../../src/core/batch.js";
 import { CudaDevice } from "../../src/device/cuda/cuda-device.js";
 import type { KvDtype, Tensor } from "../../src/device/device.js";
 import { numbers, randomWeight, rowsOf, stageTokens } from "../contract/inputs.js";
-import { rowsOf as samplingRowsOf } from "../support/sampled.js";
+import { drawsOf } from "../support/sampled.js";
 
 const device = new CudaDevice({ memoryShare: 0.2 });
 const checkNumbers = (what: string, x: Tensor, n: number): void => {
@@ -89,7 +89,7 @@ for (const [dtype, dim] of [
 }
 
 const tokens = device.createTokenBuffer(4);
-const rows = samplingRowsOf(
+const rows = drawsOf(
   [
     { temperature: 0, logprobs: 3 },
     { temperature: 1, answer: [1, 2, 1], presencePenalty: 1 },

@@ -8,8 +8,8 @@
 import type { AttentionPlan } from "../../src/core/attention-plan.js";
 import type { Batch } from "../../src/core/batch.js";
 import { argmax } from "../../src/core/choose-token.js";
-import { keepTokens, sampleRow } from "../../src/core/sample-row.js";
-import { FIELD, isPlainRow, ROW_WORDS, SamplingRows } from "../../src/core/sampling-rows.js";
+import { DRAW, DRAW_WORDS, Draws, isPlainDraw } from "../../src/core/draws.js";
+import { keepTokens, sampleRow, writeRows } from "../../src/core/sample-row.js";
 import type {
   KvPool,
   KvPoolSpec,
@@ -107,22 +107,23 @@ export class DelayedDevice extends NullDevice {
     this.#block = { batch, first };
   }
 
-  override sample(out: TokenBuffer, first: number, logits: Tensor, _n: number, rows: SamplingRows): void {
+  override sample(out: TokenBuffer, first: number, logits: Tensor, _n: number, draws: Draws): void {
     this.calls.sample++;
     const { batch, first: firstLogit } = this.#block!;
-    out.ids.fill(NOT_THERE, first, first + rows.count);
-    const own = copyOf(rows); // the caller's are refilled before this runs
+    out.ids.fill(NOT_THERE, first, first + draws.count);
+    const own = copyOf(draws); // the caller's are refilled before this runs
     const ahead = this.#ahead;
     this.#queue.push({
       run: () => {
         resolveTokens(own, ahead === null ? null : ahead.onDevice);
-        keepTokens(this.history, own);
-        for (let r = 0; r < own.count; r++) {
-          const logitRow = own.ints[r * ROW_WORDS + FIELD.logitRow]!;
+        writeRows(this.rows, own);
+        keepTokens(this.rows, own);
+        for (let d = 0; d < own.count; d++) {
+          const logitRow = own.ints[d * DRAW_WORDS + DRAW.logitRow]!;
           const values = new Float32Array(logits.cols);
           values[this.#tokenOf(batch, firstLogit + logitRow, logits.cols)] = 1;
-          if (isPlainRow(own, r)) (out as DelayedTokens).onDevice.ids[first + r] = argmax(values);
-          else sampleRow((out as DelayedTokens).onDevice, first + r, values, own, r, this.history);
+          if (isPlainDraw(own, d)) (out as DelayedTokens).onDevice.ids[first + d] = argmax(values);
+          else sampleRow((out as DelayedTokens).onDevice, first + d, values, own, d, this.rows);
         }
       },
     });
@@ -357,12 +358,14 @@ function mix(hash: number, value: number): number {
   return product ^ (product >>> 13);
 }
 
-function copyOf(rows: SamplingRows): SamplingRows {
-  const copy = new SamplingRows(rows.count);
-  copy.ints.set(rows.ints.subarray(0, rows.count * ROW_WORDS));
-  copy.count = rows.count;
-  copy.lists = rows.lists.slice(0, rows.numLists);
-  copy.numLists = rows.numLists;
+function copyOf(draws: Draws): Draws {
+  const copy = new Draws(draws.count);
+  copy.ints.set(draws.ints.subarray(0, draws.count * DRAW_WORDS));
+  copy.count = draws.count;
+  copy.lists = draws.lists.slice(0, draws.numLists);
+  copy.numLists = draws.numLists;
+  copy.writes.push(...draws.writes);
+  copy.numWrites = draws.numWrites;
   return copy;
 }
 

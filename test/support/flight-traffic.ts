@@ -8,7 +8,6 @@ import { HostTier } from "../../src/cache/host-tier.js";
 import type { FinishReason } from "../../src/core/request.js";
 import { createSampled, sampleRow } from "../../src/core/sample-row.js";
 import { SAMPLING_DEFAULTS, type SamplingParams } from "../../src/core/sampling.js";
-import { SamplingRows } from "../../src/core/sampling-rows.js";
 import type { StagedBatch } from "../../src/device/device.js";
 import type { Drafter } from "../../src/drafter/drafter.js";
 import { EngineCore } from "../../src/engine/core/engine-core.js";
@@ -21,6 +20,7 @@ import { chunkOf, Scheduler, type SchedulerOptions } from "../../src/scheduler/s
 import { DelayedDevice, HIDDEN, tokenAfter } from "./delayed-device.js";
 import { outputsOf } from "./outputs.js";
 import { makeRandom, type Random } from "./random.js";
+import { type DrawSpec, drawsOf } from "./sampled.js";
 import { tokensOf } from "./simulation.js";
 
 export interface TrafficOptions extends Omit<SchedulerOptions, "mode"> {
@@ -284,13 +284,12 @@ function greedyAfter(
 ): number {
   const logits = new Float32Array(VOCAB);
   logits[tokenAfter(tokens, VOCAB)] = 1;
-  const rows = new SamplingRows(1);
-  rows.add(0);
-  if (isMasked) rows.setMask(maskBehind(tokens.slice(promptLen)));
-  rows.setBias(sampling.logitBias);
-  rows.setPenalties(sampling, Int32Array.from(tokens), promptLen, tokens.length);
+  const spec: DrawSpec = { ...sampling, temperature: 0, logprobs: null };
+  const context = { prompt: tokens.slice(0, promptLen), answer: tokens.slice(promptLen) };
+  const draws = drawsOf([{ ...spec, ...context }], VOCAB);
+  if (isMasked) draws.setMask(maskBehind(context.answer));
   const sampled = createSampled(1);
-  sampleRow(sampled, 0, logits, rows, 0);
+  sampleRow(sampled, 0, logits, draws, 0);
   return sampled.ids[0]!;
 }
 

@@ -6,9 +6,10 @@ import type { GroupOptions } from "../../src/cache/cache-group.js";
 import { CacheManager } from "../../src/cache/cache-manager.js";
 import type { AttentionPlan } from "../../src/core/attention-plan.js";
 import { Batch } from "../../src/core/batch.js";
+import { DRAW, DRAW_WORDS, type Draws, FLAG, ROW } from "../../src/core/draws.js";
+import { uniformOf } from "../../src/core/random.js";
 import { sampleRow } from "../../src/core/sample-row.js";
 import { SAMPLING_DEFAULTS, type SamplingParams } from "../../src/core/sampling.js";
-import { FIELD, ROW_WORDS, type SamplingRows } from "../../src/core/sampling-rows.js";
 import type { KvPool, StagedBatch, StatePool, Tensor, TokenBuffer } from "../../src/device/device.js";
 import { NullDevice } from "../../src/device/null/null-device.js";
 import { EngineCore, type EngineParts } from "../../src/engine/core/engine-core.js";
@@ -45,16 +46,19 @@ export class RecordingDevice extends NullDevice {
     this.#first = first;
   }
 
-  override sample(out: TokenBuffer, first: number, _logits: Tensor, _n: number, rows: SamplingRows): void {
+  override sample(out: TokenBuffer, first: number, _logits: Tensor, _n: number, draws: Draws): void {
     const texts: string[] = [];
-    this.keep(rows);
-    for (let r = 0; r < rows.count; r++) {
-      const field = (name: keyof typeof FIELD) => rows.ints[r * ROW_WORDS + FIELD[name]]!;
+    this.keep(draws);
+    for (let d = 0; d < draws.count; d++) {
+      const field = (name: keyof typeof DRAW) => draws.ints[d * DRAW_WORDS + DRAW[name]]!;
       const given = field("given") < 0 ? "" : `=${field("given")}`;
       const top = field("numTop") < 0 ? "" : `^${field("numTop")}`;
-      const uniform = rows.doubles[(r * ROW_WORDS) / 2]!;
-      texts.push(`${field("logitRow")}${given}${top}${uniform === 0 ? "" : `~${uniform.toFixed(3)}`}`);
-      sampleRow(out, first + r, this.#row(field("logitRow")), rows, r, this.history);
+      const row = field("row");
+      const word = (i: number) => (row < 0 ? draws.lists[i - row - 1]! : this.rows[row + i]!);
+      const uniform = () => uniformOf(word(ROW.seedLow), word(ROW.seedHigh), field("sample"), field("position"));
+      const drawn = (field("flags") & FLAG.isDrawn) === 0 ? "" : `~${uniform().toFixed(3)}`;
+      texts.push(`${field("logitRow")}${given}${top}${drawn}`);
+      sampleRow(out, first + d, this.#row(field("logitRow")), draws, d, this.rows);
     }
     this.lines.push(`sample ${first}: ${texts.join(" ")}`);
   }

@@ -1,8 +1,8 @@
-// Sampling in tests: rows from plain objects, and room for what comes out.
+// Sampling in tests: draws from plain objects, and room for what comes out.
 
+import { Draws, FLAG, flagsOf, penalizedFrom, ROW, rowWordsOf } from "../../src/core/draws.js";
 import { createSampled, type Sampled } from "../../src/core/sample-row.js";
 import { SAMPLING_DEFAULTS, type SamplingParams } from "../../src/core/sampling.js";
-import { SamplingRows } from "../../src/core/sampling-rows.js";
 
 /** Filled with -7, so that what is not written shows. */
 export function sampledOf(n: number): Sampled {
@@ -11,40 +11,52 @@ export function sampledOf(n: number): Sampled {
   return sampled;
 }
 
-/** A row to sample; what is left out is off. */
-export interface RowSpec extends Partial<SamplingParams> {
+/** A draw; what is left out is off. */
+export interface DrawSpec extends Partial<SamplingParams> {
   readonly logitRow?: number;
   readonly uniform?: number;
   readonly prompt?: readonly number[];
   readonly answer?: readonly number[];
-  /** Where the device has, or is to have, the first `numHeld` of them. */
-  readonly history?: number;
+  /** Where the device has its row, with the first `numHeld` of them; left out: the draw brings its row. */
+  readonly row?: number;
   readonly numHeld?: number;
+  /** The row is written first. */
+  readonly isNew?: boolean;
   readonly forbidden?: readonly number[];
   /** Only these tokens may be chosen. */
   readonly allowed?: readonly number[];
   readonly given?: number;
 }
 
-export function rowsOf(specs: readonly RowSpec[], vocab: number): SamplingRows {
-  const rows = new SamplingRows();
-  for (const [r, spec] of specs.entries()) {
+export function drawsOf(specs: readonly DrawSpec[], vocab: number): Draws {
+  const draws = new Draws(1);
+  for (const [d, spec] of specs.entries()) {
+    const { logitRow = d, given, logprobs = null, forbidden = [], allowed, row, numHeld = 0, isNew = false } = spec;
+    if (given !== undefined) {
+      draws.addGiven(logitRow, given, logprobs ?? 0);
+      continue;
+    }
     const sampling: SamplingParams = { ...SAMPLING_DEFAULTS, seed: 0, maxTokens: 1, ...spec };
-    rows.add(spec.logitRow ?? r);
-    rows.setDraw(sampling, spec.uniform ?? 0.5);
-    const { prompt = [], answer = [] } = spec;
-    if (prompt.length + answer.length > 0) {
-      const tokens = Int32Array.from([...prompt, ...answer]);
-      rows.setPenalties(sampling, tokens, prompt.length, tokens.length, spec.history, spec.numHeld);
-    }
-    if (spec.logitBias !== undefined) rows.setBias(spec.logitBias);
-    if (spec.forbidden !== undefined) rows.setForbidden(Int32Array.from(spec.forbidden));
-    if (spec.allowed !== undefined) {
-      const mask = new Int32Array(Math.ceil(vocab / 32));
-      for (const id of spec.allowed) mask[id >> 5]! |= 1 << (id & 31);
-      rows.setMask(mask);
-    }
-    if (spec.given !== undefined) rows.setGiven(spec.given, spec.logprobs ?? 0);
+    const { prompt = [], answer = [], uniform = 0.5 } = spec;
+    const words = rowWordsOf(sampling, prompt.length, Int32Array.from(forbidden));
+    const bits = uniform * 2 ** 53;
+    words[ROW.seedLow] = Math.floor(bits / 2 ** 26) * 2 ** 5;
+    words[ROW.seedHigh] = (bits % 2 ** 26) * 2 ** 6;
+    if (isNew) draws.keepRow(row!, words);
+    const tokens = Int32Array.from([...prompt, ...answer]);
+    const first = penalizedFrom(sampling, prompt.length);
+    const flags = flagsOf(sampling) | (forbidden.length > 0 ? FLAG.stops : 0);
+    const isPenalized = (flags & FLAG.penalties) !== 0 && tokens.length > first;
+    const taken = isPenalized ? flags : flags & ~FLAG.penalties;
+    draws.add(row ?? draws.bringRow(words), logitRow, tokens.length, -1, taken, logprobs ?? -1);
+    if (isPenalized) draws.setTokens(tokens, first + numHeld, tokens.length);
+    if (allowed !== undefined) draws.setMask(maskOf(allowed, vocab));
   }
-  return rows;
+  return draws;
+}
+
+function maskOf(allowed: readonly number[], vocab: number): Int32Array {
+  const mask = new Int32Array(Math.ceil(vocab / 32));
+  for (const id of allowed) mask[id >> 5]! |= 1 << (id & 31);
+  return mask;
 }

@@ -4,7 +4,7 @@
 import { setImmediate } from "node:timers/promises";
 import type { AttentionPlan } from "../../src/core/attention-plan.js";
 import type { Batch } from "../../src/core/batch.js";
-import { MAX_TOP_LOGPROBS, type SamplingRows } from "../../src/core/sampling-rows.js";
+import { type Draws, MAX_TOP_LOGPROBS } from "../../src/core/draws.js";
 import type { StagedBatch, Tensor, TokenBuffer } from "../../src/device/device.js";
 import { ReferenceDevice } from "../../src/device/reference/reference-device.js";
 import { HostTokenBuffer } from "../../src/device/token-buffer.js";
@@ -77,11 +77,11 @@ export class UnblockingDevice extends ReferenceDevice {
     super.stage(staged, batch, plans, previous === null ? null : (previous as HiddenTokens).onDevice);
   }
 
-  override sample(out: TokenBuffer, first: number, logits: Tensor, n: number, rows: SamplingRows): void {
+  override sample(out: TokenBuffer, first: number, logits: Tensor, n: number, draws: Draws): void {
     const tokens = out as HiddenTokens;
-    const end = first + rows.count;
+    const end = first + draws.count;
     tokens.hide(first, end);
-    super.sample(tokens.onDevice, first, logits, n, rows);
+    super.sample(tokens.onDevice, first, logits, n, draws);
     this.#results.push(() => tokens.show(first, end));
   }
 

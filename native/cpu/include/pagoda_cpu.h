@@ -23,7 +23,7 @@
 extern "C" {
 #endif
 
-#define PG_ABI_VERSION 10
+#define PG_ABI_VERSION 11
 
 #define PG_OK 0
 #define PG_E_ARGUMENT -1
@@ -183,11 +183,11 @@ PG_API int32_t pg_mixture_of_experts(void* context, float* out, int64_t out_stri
 
 // --- sampling -----------------------------------------------------------------------------------------------------------
 
-// One token for each of n rows (SamplingRow of src/sample-row.h) by the rule of src/core/sample-row.ts: edits, then the draw.
+// One token for each of n draws (Draw of src/sample-row.h) by the rule of src/core/sample-row.ts: edits, then the choice.
 // out_tokens [n]: -1 when every token is forbidden. out_logprobs [n]: of the token, from the logits as they were before any edit;
-// out_top_ids, out_top_logprobs [n, max_top]: the most probable ones, best first. Both are written for rows with num_top >= 0.
-// history [history_len]: tokens that rows have left for penalties; those that these rows bring go there first.
-PG_API int32_t pg_sample(void* context, int32_t* out_tokens, float* out_logprobs, int32_t* out_top_ids, float* out_top_logprobs, int64_t max_top, const float* logits, int64_t stride, int64_t num_logit_rows, int64_t vocab, const void* rows, int64_t n, const int32_t* lists, int64_t num_lists, int32_t* history, int64_t history_len);
+// out_top_ids, out_top_logprobs [n, max_top]: the most probable ones, best first. Both are written for draws with num_top >= 0.
+// rows [rows_len]: how requests are sampled (Row); tokens that draws list go there first.
+PG_API int32_t pg_sample(void* context, int32_t* out_tokens, float* out_logprobs, int32_t* out_top_ids, float* out_top_logprobs, int64_t max_top, const float* logits, int64_t stride, int64_t num_logit_rows, int64_t vocab, const void* draws, int64_t n, const int32_t* lists, int64_t num_lists, int32_t* rows, int64_t rows_len);
 
 // --- measurement --------------------------------------------------------------------------------------------------------
 

@@ -1,51 +1,80 @@
-// One row to sample: how it is packed, what may be wrong with it, and how it edits logits before the draw. The rule is that of
-// src/core/sample-row.ts.
+// One token to sample: how the draw and its request's row are packed, what may be wrong with them, and how they edit logits before the
+// choice. The rule is that of src/core/sample-row.ts.
 #pragma once
 #include <cmath>
 #include <cstdint>
 #include <cstring>
 
+#include "random.h"
 #include "sample.h"
 
 namespace pg {
 
-// One row to sample, as src/core/sampling-rows.ts writes it. Positions index the call's `lists`; a count of 0 is no list.
-struct SamplingRow {
-  double uniform;            // the draw, in [0, 1)
-  float temperature;         // 0: greedy
+// How a request is sampled, as src/core/draws.ts writes it. Behind it: biases (a token, f32 bits of what is added to its logit), tokens that
+// end its answer, tokens that penalties are about.
+struct Row {
+  int32_t seed_low;
+  int32_t seed_high;
+  float temperature;
   float top_p;               // 1: off
   float min_p;               // 0: off
   float repetition_penalty;  // 1: off; over prompt and answer
   float presence_penalty;    // 0: off; over the answer
   float frequency_penalty;   // 0: off; over the answer
   int32_t top_k;             // 0: off
-  int32_t logit_row;         // the row of logits it draws from; several may draw from one
-  int32_t given;             // a token to report on instead of drawing one; -1: draw
-  int32_t num_top;           // alternatives to report; -1: no log-probabilities
-  int32_t tokens;            // position of tokens for penalties
-  int32_t num_tokens;
-  int32_t history;           // place in the history of num_held tokens before them, behind which they go; -1: there are none
-  int32_t num_held;
-  int32_t num_prompt;        // so many of both are the prompt's, the others the answer's
-  int32_t bias;              // position of pairs: token, f32 bits of what is added to its logit
+  int32_t first;             // position of the first token that penalties are about
+  int32_t num_prompt;        // so many from there on are the prompt's, the others the answer's
   int32_t num_bias;
-  int32_t forbidden;         // position of tokens that cannot be chosen; those outside the vocabulary are ignored
-  int32_t num_forbidden;
-  int32_t mask;              // position of a bit per token, the allowed ones set, ceil(vocab / 32) words; -1: none
+  int32_t num_stops;
 };
-static_assert(sizeof(SamplingRow) == 88, "src/core/sampling-rows.ts writes rows of 88 bytes");
+static_assert(sizeof(Row) == 52, "src/core/draws.ts writes rows of 13 words");
+constexpr int64_t kRowWords = sizeof(Row) / sizeof(int32_t);
 
-// The tokens that the row brings go to the history: then all of its tokens lie there.
-inline void keep_tokens(int32_t* history, const SamplingRow& row, const int32_t* lists) {
-  if (row.history < 0) return;
-  std::memcpy(history + row.history + row.num_held, lists + row.tokens, sizeof(int32_t) * static_cast<size_t>(row.num_tokens));
+// What is drawn in this step. A count of 0 is no list.
+struct Draw {
+  int32_t row;         // place of its row in the device's rows; -(i + 1): in the lists, from i on
+  int32_t logit_row;   // the row of logits it draws from; several may draw from one
+  int32_t position;    // of the token that is drawn
+  int32_t sample;      // which sample of its call; -1: the row's seed is the random number itself
+  int32_t flags;       // what it takes of its row
+  int32_t given;       // a token to report on instead of drawing one; -1: draw
+  int32_t num_top;     // alternatives to report; -1: no log-probabilities
+  int32_t tokens;      // position in the lists of the last penalised tokens, those that its row has not
+  int32_t num_tokens;
+  int32_t mask;        // position of a bit per token, the allowed ones set, ceil(vocab / 32) words; -1: none
+  int32_t edited;      // for devices that keep a copy of edited logits; -1: they are not edited
+};
+static_assert(sizeof(Draw) == 44, "src/core/draws.ts writes draws of 11 words");
+enum : int32_t { kIsDrawn = 1, kBias = 2, kPenalties = 4, kStops = 8 };
+
+// A draw with its row, where it takes anything of it.
+struct DrawOf {
+  const Draw& draw;
+  const int32_t* words;  // of the row, or null
+  Row row;
+
+  DrawOf(const Draw& d, const int32_t* lists, const int32_t* rows)
+      : draw(d), words(d.flags == 0 ? nullptr : d.row < 0 ? lists + (-(int64_t{d.row} + 1)) : rows + d.row), row{} {
+    if (words != nullptr) std::memcpy(&row, words, sizeof row);
+  }
+  bool takes(int32_t flag) const { return (draw.flags & flag) != 0; }
+  int64_t stops_at() const { return kRowWords + 2 * int64_t{row.num_bias}; }
+  int64_t tokens_at() const { return stops_at() + row.num_stops; }
+  int32_t num_penalised() const { return draw.position - row.first; }
+};
+
+// The tokens that a draw lists go to its row: then all that it penalises lie there.
+inline void keep_tokens(int32_t* rows, const Draw& draw, const int32_t* lists) {
+  if (draw.row < 0 || draw.num_tokens == 0) return;
+  const DrawOf of(draw, lists, rows);
+  std::memcpy(rows + draw.row + of.tokens_at() + of.num_penalised() - draw.num_tokens, lists + draw.tokens,
+              sizeof(int32_t) * static_cast<size_t>(draw.num_tokens));
 }
 
-inline int32_t tokens_of(const SamplingRow& row) { return row.num_held + row.num_tokens; }
-
-// Edits of a row, in the order of the rule. tokens [tokens_of(row)]; `counts` [vocab] is zero before and after.
-inline void penalize(float* logits, const SamplingRow& row, const int32_t* tokens, int32_t* counts) {
-  const int32_t total = tokens_of(row);
+// Edits of a draw, in the order of the rule. tokens [num_penalised()]; `counts` [vocab] is zero before and after.
+inline void penalize(float* logits, const DrawOf& of, const int32_t* tokens, int32_t* counts) {
+  const Row& row = of.row;
+  const int32_t total = of.num_penalised();
   const double repetition = row.repetition_penalty;
   // Twice the occurrences in the answer; the low bit says that the token has had its penalty.
   for (int32_t i = row.num_prompt; i < total; i++) counts[tokens[i]] += 2;
@@ -62,44 +91,52 @@ inline void penalize(float* logits, const SamplingRow& row, const int32_t* token
   for (int32_t i = 0; i < total; i++) counts[tokens[i]] = 0;
 }
 
-inline void edit(float* logits, int64_t vocab, const SamplingRow& row, const int32_t* lists, const int32_t* history,
-                 int32_t* counts, const SampleKernels& kernels) {
-  for (int32_t i = 0; i < row.num_bias; i++) {
-    const int32_t* pair = lists + row.bias + 2 * int64_t{i};
-    float value;
-    std::memcpy(&value, pair + 1, sizeof value);
-    logits[pair[0]] += value;
+inline void edit(float* logits, int64_t vocab, const DrawOf& of, const int32_t* lists, int32_t* counts, const SampleKernels& kernels) {
+  if (of.takes(kBias)) {
+    for (int32_t i = 0; i < of.row.num_bias; i++) {
+      const int32_t* pair = of.words + kRowWords + 2 * int64_t{i};
+      float value;
+      std::memcpy(&value, pair + 1, sizeof value);
+      logits[pair[0]] += value;
+    }
   }
-  if (tokens_of(row) > 0) penalize(logits, row, row.history < 0 ? lists + row.tokens : history + row.history, counts);
-  for (int32_t i = 0; i < row.num_forbidden; i++)
-    if (lists[row.forbidden + i] < vocab) logits[lists[row.forbidden + i]] = -INFINITY;
-  if (row.mask >= 0) kernels.apply_mask(logits, vocab, lists + row.mask);
+  if (of.takes(kPenalties)) penalize(logits, of, of.draw.row < 0 ? lists + of.draw.tokens : of.words + of.tokens_at(), counts);
+  if (of.takes(kStops)) {
+    const int32_t* stops = of.words + of.stops_at();
+    for (int32_t i = 0; i < of.row.num_stops; i++)
+      if (stops[i] < vocab) logits[stops[i]] = -INFINITY;
+  }
+  if (of.draw.mask >= 0) kernels.apply_mask(logits, vocab, lists + of.draw.mask);
 }
 
-inline bool is_edited(const SamplingRow& row) {
-  return row.num_bias > 0 || tokens_of(row) > 0 || row.num_forbidden > 0 || row.mask >= 0;
-}
+inline bool is_edited(const Draw& draw) { return (draw.flags & (kBias | kPenalties | kStops)) != 0 || draw.mask >= 0; }
 
-// What is wrong with a row's lists, or null.
-inline const char* check_row(const SamplingRow& row, int64_t num_logit_rows, int64_t vocab, int64_t max_top, const int32_t* lists,
-                             int64_t num_lists, int64_t history_len) {
+// What is wrong with a draw or its row, or null.
+inline const char* check_draw(const Draw& draw, int64_t num_logit_rows, int64_t vocab, int64_t max_top, const int32_t* lists,
+                              int64_t num_lists, const int32_t* rows, int64_t rows_len) {
   const auto is_inside = [&](int64_t at, int64_t count) { return at >= 0 && count >= 0 && at + count <= num_lists; };
-  if (row.logit_row < 0 || row.logit_row >= num_logit_rows) return "it draws from a row that has no logits";
-  if (row.given >= vocab) return "the given token is outside the vocabulary";
-  if (row.num_top > max_top) return "it wants more alternatives than there is room for";
-  if (!is_inside(row.tokens, row.num_tokens) || !is_inside(row.bias, 2 * int64_t{row.num_bias}) || !is_inside(row.forbidden, row.num_forbidden) ||
-      (row.mask >= 0 && !is_inside(row.mask, (vocab + 31) / 32)))
+  if (draw.logit_row < 0 || draw.logit_row >= num_logit_rows) return "it draws from a row that has no logits";
+  if (draw.given >= vocab) return "the given token is outside the vocabulary";
+  if (draw.num_top > max_top) return "it wants more alternatives than there is room for";
+  if (!is_inside(draw.tokens, draw.num_tokens) || (draw.mask >= 0 && !is_inside(draw.mask, (vocab + 31) / 32)))
     return "a list is outside the lists";
-  if (row.num_held < 0 || (row.history < 0 && row.num_held > 0) ||
-      (row.history >= 0 && row.history + int64_t{row.num_held} + row.num_tokens > history_len))
-    return "its tokens are outside the history";
-  if (row.num_prompt < 0 || row.num_prompt > int64_t{row.num_held} + row.num_tokens) return "its prompt is longer than its tokens";
-  for (int64_t i = 0; i < row.num_tokens; i++)
-    if (lists[row.tokens + i] < 0 || lists[row.tokens + i] >= vocab) return "a token is outside the vocabulary";
-  for (int64_t i = 0; i < row.num_bias; i++)
-    if (lists[row.bias + 2 * i] < 0 || lists[row.bias + 2 * i] >= vocab) return "a biased token is outside the vocabulary";
-  for (int64_t i = 0; i < row.num_forbidden; i++)
-    if (lists[row.forbidden + i] < 0) return "a forbidden token is negative";
+  for (int64_t i = 0; i < draw.num_tokens; i++)
+    if (lists[draw.tokens + i] < 0 || lists[draw.tokens + i] >= vocab) return "a token is outside the vocabulary";
+  if (draw.num_tokens != 0 && (draw.flags & kPenalties) == 0) return "it lists tokens and penalises none";
+  if (draw.flags == 0) return nullptr;
+  const int64_t room = draw.row < 0 ? num_lists - (-(int64_t{draw.row} + 1)) : rows_len - draw.row;
+  if (room < kRowWords) return "its row is outside the rows";
+  const DrawOf of(draw, lists, rows);
+  if (of.row.num_bias < 0 || of.row.num_stops < 0 || of.tokens_at() > room) return "its row is outside the rows";
+  for (int64_t i = 0; i < of.row.num_bias; i++)
+    if (of.words[kRowWords + 2 * i] < 0 || of.words[kRowWords + 2 * i] >= vocab) return "a biased token is outside the vocabulary";
+  for (int64_t i = 0; i < of.row.num_stops; i++)
+    if (of.words[of.stops_at() + i] < 0) return "a forbidden token is negative";
+  if (!of.takes(kPenalties)) return nullptr;
+  const int64_t total = of.num_penalised();
+  if (total < draw.num_tokens || (draw.row < 0 ? total != draw.num_tokens : of.tokens_at() + total > room))
+    return "its tokens are outside its row";
+  if (of.row.num_prompt < 0 || of.row.num_prompt > total) return "its prompt is longer than its tokens";
   return nullptr;
 }
 

@@ -1,4 +1,4 @@
-// Sampling rows: edits of the logits, the choice of a token, log-probabilities; the vocabulary never crosses to JavaScript. The rule
+// Draws: edits of the logits, the choice of a token, log-probabilities; the vocabulary never crosses to JavaScript. The rule
 // is that of src/core/sample-row.ts and choose-token.ts, their twins; weights are f64 there and here, and may differ in the last bit.
 #include "sample.h"
 
@@ -19,7 +19,7 @@ struct Rule {
   double min_p;
 };
 
-struct Row {
+struct Candidates {
   const SampleKernels& kernels;
   const float* logits;
   int64_t count;
@@ -137,7 +137,7 @@ struct Row {
 };
 
 // The log-probability of `token` and of the `num_top` most probable ones, before any edit.
-void report(float* out_logprob, int32_t* top_ids, float* top_logprobs, int32_t num_top, int32_t token, const Row& raw) {
+void report(float* out_logprob, int32_t* top_ids, float* top_logprobs, int32_t num_top, int32_t token, const Candidates& raw) {
   const double log_total = raw.max + std::log(raw.sum_all());
   *out_logprob = token < 0 ? -INFINITY : static_cast<float>(raw.logits[token] - log_total);
   if (num_top == 0) return;
@@ -165,15 +165,15 @@ using namespace pg;
 
 extern "C" int32_t pg_sample(void* handle, int32_t* out_tokens, float* out_logprobs, int32_t* out_top_ids,
                              float* out_top_logprobs, int64_t max_top, const float* logits, int64_t stride,
-                             int64_t num_logit_rows, int64_t vocab, const void* packed_rows, int64_t n, const int32_t* lists,
-                             int64_t num_lists, int32_t* history, int64_t history_len) {
+                             int64_t num_logit_rows, int64_t vocab, const void* packed_draws, int64_t n, const int32_t* lists,
+                             int64_t num_lists, int32_t* rows, int64_t rows_len) {
   Context* context = as_context(handle);
   if (n < 0 || vocab < 1 || vocab > INT32_MAX || stride < vocab || max_top < 0)
-    return fail(context, PG_E_ARGUMENT, "sample: %lld rows of %lld", static_cast<long long>(n), static_cast<long long>(vocab));
-  const SamplingRow* rows = static_cast<const SamplingRow*>(packed_rows);
+    return fail(context, PG_E_ARGUMENT, "sample: %lld draws of %lld", static_cast<long long>(n), static_cast<long long>(vocab));
+  const Draw* draws = static_cast<const Draw*>(packed_draws);
   for (int64_t r = 0; r < n; r++)
-    if (const char* wrong = check_row(rows[r], num_logit_rows, vocab, max_top, lists, num_lists, history_len))
-      return fail(context, PG_E_ARGUMENT, "sample: row %lld: %s", static_cast<long long>(r), wrong);
+    if (const char* wrong = check_draw(draws[r], num_logit_rows, vocab, max_top, lists, num_lists, rows, rows_len))
+      return fail(context, PG_E_ARGUMENT, "sample: draw %lld: %s", static_cast<long long>(r), wrong);
 
   // Each worker's part, in doubles: block sums, weights, candidate ids, an edited row.
   const int64_t blocks = (vocab + kSampleBlock - 1) / kSampleBlock;
@@ -184,39 +184,42 @@ extern "C" int32_t pg_sample(void* handle, int32_t* out_tokens, float* out_logpr
       !context->sample_counts.reserve(vocab * workers * int64_t{sizeof(int32_t)}))
     return fail(context, PG_E_MEMORY, "sample: no memory for a vocabulary of %lld", static_cast<long long>(vocab));
   const SampleKernels& kernels = *context->kernels->sample;
-  for (int64_t r = 0; r < n; r++) keep_tokens(history, rows[r], lists);
+  for (int64_t r = 0; r < n; r++) keep_tokens(rows, draws[r], lists);
   parallel_for(context->pool, n, [&](int64_t r, int32_t worker) {
-    const SamplingRow& row = rows[r];
+    const Draw& draw = draws[r];
+    const DrawOf of(draw, lists, rows);
     double* sums = reinterpret_cast<double*>(context->sample_scratch.data()) + per_worker * worker;
     double* weights = sums + blocks;
     int32_t* ids = reinterpret_cast<int32_t*>(weights + vocab);
     float* edited = reinterpret_cast<float*>(weights + vocab + halves);
-    const float* raw = logits + row.logit_row * stride;
+    const float* raw = logits + draw.logit_row * stride;
 
-    int32_t token = row.given;
+    int32_t token = draw.given;
     if (token < 0) {
       const float* values = raw;
-      if (is_edited(row)) {
+      if (is_edited(draw)) {
         std::memcpy(edited, raw, sizeof(float) * static_cast<size_t>(vocab));
         int32_t* counts = reinterpret_cast<int32_t*>(context->sample_counts.data()) + vocab * worker;
-        edit(edited, vocab, row, lists, history, counts, kernels);
+        edit(edited, vocab, of, lists, counts, kernels);
         values = edited;
       }
       float max;
       token = static_cast<int32_t>(kernels.argmax(values, vocab, &max));
       // Without one finite logit there is nothing to draw from.
-      if (row.temperature > 0 && std::isfinite(max)) {
+      if (of.takes(kIsDrawn) && std::isfinite(max)) {
+        const Row& row = of.row;
         const Rule rule{row.temperature, row.top_k < 0 ? 0 : row.top_k, row.top_p, row.min_p};
-        token = Row{kernels, values, vocab, max, rule, sums, ids, weights}.draw(row.uniform);
+        const double uniform = uniform_of(row.seed_low, row.seed_high, draw.sample, draw.position);
+        token = Candidates{kernels, values, vocab, max, rule, sums, ids, weights}.draw(uniform);
       }
       if (values[token] == -INFINITY) token = -1;
     }
     out_tokens[r] = token;
-    if (row.num_top < 0) return;
+    if (draw.num_top < 0) return;
     float max;
     kernels.argmax(raw, vocab, &max);
-    const Row whole{kernels, raw, vocab, max, {1.0, 0, 1.0, 0.0}, sums, ids, weights};
-    report(out_logprobs + r, out_top_ids + r * max_top, out_top_logprobs + r * max_top, row.num_top, token, whole);
+    const Candidates whole{kernels, raw, vocab, max, {1.0, 0, 1.0, 0.0}, sums, ids, weights};
+    report(out_logprobs + r, out_top_ids + r * max_top, out_top_logprobs + r * max_top, draw.num_top, token, whole);
   });
   return PG_OK;
 }

@@ -131,47 +131,50 @@ TEST(sampling_of_every_size_of_vocabulary) {
     const int64_t n = 12;
     std::vector<float> logits = random.numbers(n * vocab);
     if (vocab > 7) logits[3] = NAN, logits[5] = -INFINITY;
-    std::vector<int32_t> out(n, -1), top_ids(n * 3), lists{0, 0, 0};  // a token, then a bias of +0
-    std::vector<int32_t> history(2 * n, -1);
-    std::vector<int32_t> mask((vocab + 31) / 32, -1);
-    lists.insert(lists.end(), mask.begin(), mask.end());
+    // Rows of a bias of +0, and a token: half of them on the device, of 16 words each, half in the lists.
+    constexpr int32_t kRoom = 16;
+    std::vector<int32_t> out(n, -1), top_ids(n * 3), rows(kRoom * n, -1), lists{0};
     std::vector<float> logprobs(n), top_logprobs(n * 3);
-    std::vector<pg::SamplingRow> rows(n);
+    std::vector<pg::Draw> draws(n);
     for (int32_t r = 0; r < n; r++) {
-      pg::SamplingRow& row = rows[r];
-      row = {};
-      row.uniform = r == 7 ? 0x1.fffffffffffffp-1 : r / 12.0;
-      row.temperature = r % 4 == 0 ? 0.0f : 0.1f;
+      pg::Row row = {};
+      row.seed_low = row.seed_high = r == 7 ? -1 : r << 28;
+      row.temperature = 0.1f;
       row.top_k = r % 3 == 1 ? 5 : 0;
       row.top_p = r % 3 == 2 ? 0.5f : 1.0f;
       row.min_p = r % 5 == 4 ? 0.3f : 0.0f;
       row.repetition_penalty = 1.0f;
-      row.logit_row = r;
-      row.given = -1;
-      row.num_top = r % 3;
-      row.num_tokens = row.num_prompt = r % 2;
-      row.history = r % 3 == 0 ? static_cast<int32_t>(2 * r) : -1;
-      row.bias = 1;
-      row.num_bias = r % 2;
-      row.mask = r % 2 == 1 ? 3 : -1;
+      row.num_prompt = row.num_bias = r % 2;
+      int32_t words[kRoom] = {};
+      std::memcpy(words, &row, sizeof row);
+      pg::Draw& draw = draws[r];
+      draw = {r % 3 == 0 ? kRoom * r : -static_cast<int32_t>(lists.size()) - 1, r, r % 2, r < 9 ? -1 : r, 0, -1, r % 3, 0, r % 2, -1, -1};
+      draw.flags = (r % 4 == 0 ? 0 : pg::kIsDrawn) | (r % 2 == 0 ? 0 : pg::kBias | pg::kPenalties);
+      if (r % 3 == 0) std::memcpy(rows.data() + kRoom * r, words, sizeof row + 8 * (r % 2));
+      else lists.insert(lists.end(), words, words + kRoom);
     }
+    const int32_t mask_at = static_cast<int32_t>(lists.size());
+    lists.insert(lists.end(), (vocab + 31) / 32, -1);
+    for (int32_t r = 1; r < n; r += 2) draws[r].mask = mask_at;
     const auto sample = [&] {
       return pg_sample(context, out.data(), logprobs.data(), top_ids.data(), top_logprobs.data(), 3, logits.data(), vocab, n, vocab,
-                       rows.data(), n, lists.data(), static_cast<int64_t>(lists.size()), history.data(), 2 * n);
+                       draws.data(), n, lists.data(), static_cast<int64_t>(lists.size()), rows.data(), kRoom * n);
     };
     CHECK_OK(sample());
-    CHECK(history[6] == lists[0] && history[0] == -1);
-    rows[0].history = static_cast<int32_t>(2 * n - 1);
-    rows[0].num_held = 2;
-    CHECK(sample() == PG_E_ARGUMENT);  // past the history
-    rows[0].history = -1;
-    CHECK(sample() == PG_E_ARGUMENT);  // held nowhere
-    rows[0].num_held = 0;
-    rows[1].mask = 4;
-    CHECK(sample() == PG_E_ARGUMENT);  // past the lists
-    rows[1].mask = 3;
-    rows[1].num_top = 4;
-    CHECK(sample() == PG_E_ARGUMENT);
+    CHECK(rows[kRoom * 3 + 15] == lists[0] && rows[15] == -1);
+    const auto refuses = [&](int32_t r, int32_t pg::Draw::*field, int32_t value) {
+      const pg::Draw draw = draws[r];
+      draws[r].*field = value;
+      CHECK(sample() == PG_E_ARGUMENT);
+      draws[r] = draw;
+    };
+    refuses(3, &pg::Draw::row, static_cast<int32_t>(kRoom * n) - 12);  // past the rows
+    refuses(3, &pg::Draw::position, 1 + kRoom * 9);                    // its tokens are
+    refuses(1, &pg::Draw::position, 2);                                // a brought row has all its tokens in the lists
+    refuses(2, &pg::Draw::num_tokens, 1);                              // penalises none
+    refuses(1, &pg::Draw::mask, mask_at + 1);                          // past the lists
+    refuses(1, &pg::Draw::num_top, 4);
+    CHECK_OK(sample());
     for (int64_t r = 0; r < n; r++) {
       CHECK(out[r] >= 0 && out[r] < vocab);
       CHECK(vocab == 1 || logits[r * vocab + out[r]] == logits[r * vocab + out[r]]);  // never NaN

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
-import { FIELD, ROW_WORDS } from "../../core/sampling-rows.js";
+import { DRAW, DRAW_WORDS, ROW, ROW_WORDS } from "../../core/draws.js";
 import { ABI, ABI_VERSION, type AbiType } from "./abi.js";
 
 const header = readFileSync(new URL("../../../../native/cpu/include/pagoda_cpu.h", import.meta.url), "utf8");
@@ -43,15 +43,17 @@ test("every declaration of the header is seen by this test", () => {
   assert.equal(Number(/#define PG_ABI_VERSION (\d+)/.exec(header)![1]), ABI_VERSION);
 });
 
-test("sampling rows are packed as the native struct lays them out", () => {
+test("draws and rows are packed as the native structs lay them out", () => {
   const source = readFileSync(new URL("../../../../native/cpu/src/sample-row.h", import.meta.url), "utf8");
-  const [, body] = /struct SamplingRow \{([^}]*)\};/.exec(source)!;
-  const fields: Record<string, number> = {};
-  let word = 0;
-  for (const [, type, name] of body!.matchAll(/^ {2}(\w+) (\w+);/gm)) {
-    fields[name!.replace(/_(\w)/g, (_, letter: string) => letter.toUpperCase())] = word;
-    word += type === "double" ? 2 : 1;
+  for (const [name, words, numWords] of [
+    ["Draw", DRAW, DRAW_WORDS],
+    ["Row", ROW, ROW_WORDS],
+  ] as const) {
+    const [, body] = new RegExp(`struct ${name} \\{([^}]*)\\};`).exec(source)!;
+    const names = [...body!.matchAll(/^ {2}(?:int32_t|float) (\w+);/gm)].map(([, field]) =>
+      field!.replace(/_(\w)/g, (_, letter: string) => letter.toUpperCase()),
+    );
+    assert.deepEqual(Object.fromEntries(names.map((field, word) => [field, word])), { ...words });
+    assert.equal(names.length, numWords);
   }
-  assert.deepEqual(fields, { ...FIELD });
-  assert.equal(word, ROW_WORDS);
 });

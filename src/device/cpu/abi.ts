@@ -13,7 +13,7 @@ const ADDR = "addr";
 const IN = "in";
 const OUT = "out";
 
-export const ABI_VERSION = 10;
+export const ABI_VERSION = 11;
 
 /** name -> [result, ...arguments], in the header's order. */
 export const ABI = {

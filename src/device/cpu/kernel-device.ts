@@ -4,7 +4,8 @@
 import { AttentionPlanner, type PlanShape } from "../../attention/planner.js";
 import type { AttentionPlan } from "../../core/attention-plan.js";
 import type { Batch } from "../../core/batch.js";
-import { MAX_TOP_LOGPROBS, mostAlternatives, type SamplingRows } from "../../core/sampling-rows.js";
+import { type Draws, MAX_TOP_LOGPROBS } from "../../core/draws.js";
+import { NO_ROWS, writeRows } from "../../core/sample-row.js";
 import type { HostTensor } from "../../core/tensor.js";
 import type {
   Activation,
@@ -75,9 +76,9 @@ export class KernelDevice extends CpuRecurrentOps implements Device {
   readonly #lowRanks: CpuLowRanks;
   readonly #staged: CpuStagedBatch[] = [];
   #previous: TokenBuffer | null = null;
-  /** Address and length. */
-  #history = 0;
-  #historyTokens = 0;
+  /** Of requests: their address, and what lies there. */
+  #rowsAt = 0;
+  #rows: Int32Array = NO_ROWS;
 
   constructor(library: NativeLibrary, options: KernelDeviceOptions) {
     super();
@@ -158,9 +159,10 @@ export class KernelDevice extends CpuRecurrentOps implements Device {
     return new HostTokenBuffer(maxRows);
   }
 
-  reserveHistory(numTokens: number): void {
-    if (numTokens > 0) this.#history = this.context.alloc(4 * numTokens, "the tokens that penalties are about");
-    this.#historyTokens = numTokens;
+  reserveRows(numWords: number): void {
+    if (numWords === 0) return;
+    this.#rowsAt = this.context.alloc(4 * numWords, "how requests are sampled");
+    this.#rows = this.context.ints(this.#rowsAt, numWords);
   }
 
   allocHost(numFloats: number): Float32Array {
@@ -321,32 +323,33 @@ export class KernelDevice extends CpuRecurrentOps implements Device {
 
   // --- results -----------------------------------------------------------------------------------------------------------
 
-  sample(out: TokenBuffer, first: number, logits: Tensor, n: number, rows: SamplingRows): void {
+  sample(out: TokenBuffer, first: number, logits: Tensor, n: number, draws: Draws): void {
     const { native, handle } = this.context;
     const { address, stride, cols } = logits as CpuTensor;
-    if (n > logits.rows || first + rows.count > out.ids.length) {
-      throw new RangeError(`${rows.count} sampling rows from ${first} on, room for ${out.ids.length}`);
+    if (n > logits.rows || first + draws.count > out.ids.length) {
+      throw new RangeError(`${draws.count} draws from ${first} on, room for ${out.ids.length}`);
     }
-    resolveTokens(rows, this.#previous);
-    const numTop = mostAlternatives(rows);
+    resolveTokens(draws, this.#previous);
+    writeRows(this.#rows, draws);
+    const { mostTop } = draws;
     this.context.check(
       native.pg_sample(
         handle,
         from(out.ids, first),
-        numTop < 0 ? NO_FLOATS : from(out.logprobs, first),
-        numTop < 1 ? NO_INTS : from(out.topIds, first * MAX_TOP_LOGPROBS),
-        numTop < 1 ? NO_FLOATS : from(out.topLogprobs, first * MAX_TOP_LOGPROBS),
+        mostTop < 0 ? NO_FLOATS : from(out.logprobs, first),
+        mostTop < 1 ? NO_INTS : from(out.topIds, first * MAX_TOP_LOGPROBS),
+        mostTop < 1 ? NO_FLOATS : from(out.topLogprobs, first * MAX_TOP_LOGPROBS),
         MAX_TOP_LOGPROBS,
         address,
         stride,
         n,
         cols,
-        rows.ints,
-        rows.count,
-        rows.numLists === 0 ? NO_INTS : rows.lists,
-        rows.numLists,
-        this.#history,
-        this.#historyTokens,
+        draws.ints,
+        draws.count,
+        draws.numLists === 0 ? NO_INTS : draws.lists,
+        draws.numLists,
+        this.#rowsAt,
+        this.#rows.length,
       ),
       "pg_sample",
     );

@@ -94,6 +94,12 @@ export class CpuContext {
     return new Float32Array(buffer as ArrayBuffer, byteOffset, count);
   }
 
+  /** The same of integers. */
+  ints(address: number, count: number): Int32Array {
+    const { buffer, byteOffset } = this.native.view(address, count * 4);
+    return new Int32Array(buffer as ArrayBuffer, byteOffset, count);
+  }
+
   #outOfMemory(bytes: number, what: string): Error {
     const remedy = "Use a smaller model, fewer pages or a smaller batch.";
     const { device } = this.native;

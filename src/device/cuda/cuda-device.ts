@@ -4,7 +4,7 @@
 import { AttentionPlanner, type PlanShape } from "../../attention/planner.js";
 import type { AttentionPlan } from "../../core/attention-plan.js";
 import type { Batch } from "../../core/batch.js";
-import type { SamplingRows } from "../../core/sampling-rows.js";
+import type { Draws } from "../../core/draws.js";
 import type { HostTensor } from "../../core/tensor.js";
 import type {
   Activation,
@@ -181,8 +181,8 @@ export class CudaDevice extends CudaRecurrentOps implements Device {
     return new CudaTokenBuffer(this.runtime, maxRows);
   }
 
-  reserveHistory(numTokens: number): void {
-    this.#scratch.reserveHistory(numTokens);
+  reserveRows(numWords: number): void {
+    this.#scratch.reserveRows(numWords);
   }
 
   allocHost(numFloats: number): Float32Array {
@@ -205,15 +205,15 @@ export class CudaDevice extends CudaRecurrentOps implements Device {
     this.#flushesAtStage = queue.numFlushes;
   }
 
-  tryReplay(batch: StagedBatch, out: TokenBuffer, logits: Tensor, rows: SamplingRows): boolean {
+  tryReplay(batch: StagedBatch, out: TokenBuffer, logits: Tensor, draws: Draws): boolean {
     const { queue } = this.runtime;
-    if (!queue.isHeld || rows.count === 0) return false;
+    if (!queue.isHeld || draws.count === 0) return false;
     const tokens = out as CudaTokenBuffer;
     this.#probed = tokens;
-    tokens.upload(0, logits.cols, rows, this.#scratch);
+    tokens.upload(0, logits.cols, draws, this.#scratch);
     this.#graphs.begin();
     (batch as CudaStagedBatch).addToKey(this.#graphs);
-    tokens.addToKey(this.#graphs, rows);
+    tokens.addToKey(this.#graphs, draws);
     const graph = this.#graphs.find();
     if (graph !== null) queue.counts.knownSteps++;
     if (graph === null || this.#isChecking) {
@@ -327,8 +327,8 @@ export class CudaDevice extends CudaRecurrentOps implements Device {
 
   // --- results -----------------------------------------------------------------------------------------------------------
 
-  sample(out: TokenBuffer, first: number, logits: Tensor, _n: number, rows: SamplingRows): void {
-    (out as CudaTokenBuffer).sample(first, logits as CudaTensor, rows, this.#scratch);
+  sample(out: TokenBuffer, first: number, logits: Tensor, _n: number, draws: Draws): void {
+    (out as CudaTokenBuffer).sample(first, logits as CudaTensor, draws, this.#scratch);
   }
 
   write(x: Tensor, firstRow: number, values: Float32Array, n: number): void {

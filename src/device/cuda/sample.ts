@@ -1,7 +1,7 @@
-// Sampling on the device (native/cuda/sample.cu): the sampling rows and their lists go in by one copy, the tokens stay for the next
+// Sampling on the device (native/cuda/sample.cu): draws and their lists go in by one copy, rows of requests when they are new; the tokens stay for the next
 // flight's embedding, and the kernel writes them to the host's memory too; log-probabilities come back by copies when the flight ends.
 
-import { FIELD, MAX_TOP_LOGPROBS, ROW_WORDS, type SamplingRows } from "../../core/sampling-rows.js";
+import { DRAW, DRAW_WORDS, type Draws, MAX_TOP_LOGPROBS } from "../../core/draws.js";
 import type { TokenBuffer } from "../device.js";
 import { check } from "./abi.js";
 import type { GraphCache } from "./graph-cache.js";
@@ -24,7 +24,7 @@ interface Block {
   readonly capacity: number;
 }
 
-/** What one flight's rows are sampled by and what they give, on both sides of the bus. */
+/** What one flight draws and gives, on both sides of the bus. */
 export class CudaTokenBuffer implements TokenBuffer {
   readonly ids: Int32Array; // [maxRows] page-locked
   readonly logprobs: Float32Array; // [maxRows]
@@ -36,15 +36,15 @@ export class CudaTokenBuffer implements TokenBuffer {
   readonly #runtime: CudaRuntime;
   readonly #hostAddress: number;
   #event = 0; // comes when the flight has landed
-  /** Pinned and device blocks of rows, editedOf and lists, one for each call of `sample` in a flight. */
+  /** Pinned and device blocks of draws and lists, one for each call of `sample` in a flight. */
   readonly #calls: Block[] = [];
   #numCalls = 0;
-  /** Of rows whose launches are still to come. */
+  /** Of draws whose launches are still to come. */
   #brought: Block | null = null;
   #numEdited = 0;
   #numReports = 0;
   #numDraws = 0;
-  /** Rows whose report is not about the logits that they draw from. */
+  /** Draws whose report is not about the logits that they draw from. */
   #numApart = 0;
   readonly #best: number; // device [maxRows, 2] Best
   /** Entries written since the flight before ended. */
@@ -76,54 +76,60 @@ export class CudaTokenBuffer implements TokenBuffer {
     this.#hostTopLogprobs = new Float32Array(host.buffer, 8 * maxRows + 4 * tops, tops);
   }
 
-  /** Samples entries [first, first + rows.count). */
-  sample(first: number, logits: CudaTensor, rows: SamplingRows, scratch: EditScratch): void {
-    if (rows.count === 0) return;
-    if (this.#brought === null) this.upload(first, logits.cols, rows, scratch);
-    if (this.#numEdited > 0) this.#launch("edit_rows", first, rows.count, logits, scratch);
-    this.#launch("sample_rows", first, rows.count, logits, scratch);
-    if (this.#numDraws > 0) this.#launch("draw_rows", first, rows.count, logits, scratch);
-    if (this.#numApart > 0) this.#launch("report_best", first, rows.count, logits, scratch);
-    if (this.#numReports > 0) this.#launch("report_rows", first, rows.count, logits, scratch);
+  /** Samples entries [first, first + draws.count). */
+  sample(first: number, logits: CudaTensor, draws: Draws, scratch: EditScratch): void {
+    if (draws.count === 0) return;
+    if (this.#brought === null) this.upload(first, logits.cols, draws, scratch);
+    if (this.#numEdited > 0) this.#launch("edit_rows", first, draws.count, logits, scratch);
+    this.#launch("sample_rows", first, draws.count, logits, scratch);
+    if (this.#numDraws > 0) this.#launch("draw_rows", first, draws.count, logits, scratch);
+    if (this.#numApart > 0) this.#launch("report_best", first, draws.count, logits, scratch);
+    if (this.#numReports > 0) this.#launch("report_rows", first, draws.count, logits, scratch);
     this.#brought = null;
   }
 
-  /** The rows to the device: for the sample() to come, or for a graph that has its launches. */
-  upload(first: number, vocabSize: number, rows: SamplingRows, scratch: EditScratch): void {
-    const { count } = rows;
+  /** The draws to the device: for the sample() to come, or for a graph that has its launches. */
+  upload(first: number, vocabSize: number, draws: Draws, scratch: EditScratch): void {
+    const { count, ints, lists, numLists } = draws;
     if (first + count > this.maxRows) {
-      throw new RangeError(`sampling of ${count} rows from ${first} on, room for ${this.maxRows}`);
+      throw new RangeError(`${count} draws from ${first} on, room for ${this.maxRows}`);
     }
     const listsAt = listsOf(count);
-    const call = this.#callFor(listsAt + rows.numLists);
+    const call = this.#callFor(listsAt + numLists);
     this.#brought = call;
-    this.#numEdited = this.#numReports = this.#numDraws = this.#numApart = 0;
-    const rowWords = count * ROW_WORDS;
-    for (let r = 0; r < count; r++) {
-      const at = r * ROW_WORDS;
-      const isGiven = rows.ints[at + FIELD.given]! >= 0;
-      const edited = isEdited(rows, at);
-      call.ints[rowWords + r] = edited ? this.#numEdited++ : -1;
-      if (!isGiven && rows.floats[at + FIELD.temperature]! > 0) this.#numDraws++;
-      const numTop = rows.ints[at + FIELD.numTop]!;
-      if (numTop < 0) continue;
-      this.#reports.push(first + r, numTop);
-      this.#numReports++;
-      if (isGiven || edited) this.#numApart++;
-    }
-    call.ints.set(rows.ints.subarray(0, rowWords));
-    if (rows.numLists > 0) call.ints.set(rows.lists.subarray(0, rows.numLists), listsAt);
+    this.#numEdited = draws.numEdited;
+    this.#numDraws = draws.numDrawn;
+    this.#numReports = this.#numApart = 0;
+    if (draws.mostTop >= 0) this.#noteReports(first, draws);
+    call.ints.set(ints.subarray(0, count * DRAW_WORDS));
+    if (numLists > 0) call.ints.set(lists.subarray(0, numLists), listsAt);
     if (this.#numEdited > 0) scratch.reserve(this.#numEdited, vocabSize);
     const { driver, stream } = this.#runtime.context;
-    const bytes = 4 * (listsAt + rows.numLists);
-    // Ahead of what is queued: nothing queued reads this call's block.
+    const bytes = 4 * (listsAt + numLists);
+    // Ahead of what is queued: nothing queued reads this call's block, or rows that are new.
     check(driver, driver.copyIn(call.device, call.host, bytes, stream), "copyIn", bytes);
+    for (let i = 0; i < 3 * draws.numWrites; i += 3) {
+      const to = scratch.rows + 4 * draws.writes[i]!;
+      const from = call.host + 4 * (listsAt + draws.writes[i + 1]!);
+      check(driver, driver.copyIn(to, from, 4 * draws.writes[i + 2]!, stream), "copyIn", to);
+    }
     this.#from = this.#to === 0 ? first : Math.min(this.#from, first);
     this.#to = Math.max(this.#to, first + count);
   }
 
-  /** What the launches of a sample() of these rows from entry 0 on depend on; they have been brought. */
-  addToKey(key: GraphCache, { count }: SamplingRows): void {
+  #noteReports(first: number, { ints, count }: Draws): void {
+    for (let d = 0; d < count; d++) {
+      const at = d * DRAW_WORDS;
+      const numTop = ints[at + DRAW.numTop]!;
+      if (numTop < 0) continue;
+      this.#reports.push(first + d, numTop);
+      this.#numReports++;
+      if (ints[at + DRAW.given]! >= 0 || ints[at + DRAW.edited]! >= 0) this.#numApart++;
+    }
+  }
+
+  /** What the launches of a sample() of these draws from entry 0 on depend on; they have been brought. */
+  addToKey(key: GraphCache, { count }: Draws): void {
     key.add(this.address).add(this.#brought!.device).add(count);
     key.add(this.#numEdited > 0 ? 1 : 0).add(this.#numReports > 0 ? 1 : 0);
     key.add(this.#numDraws > 0 ? 1 : 0).add(this.#numApart > 0 ? 1 : 0);
@@ -152,8 +158,7 @@ export class CudaTokenBuffer implements TokenBuffer {
       .long(block + 4 * listsOf(count))
       .long(scratch.edited)
       .long(scratch.counts)
-      .long(block + 4 * count * ROW_WORDS)
-      .long(scratch.history)
+      .long(scratch.rows)
       .long(scratch.previous)
       .long(scratch.found)
       .long(this.#best + 2 * BEST_BYTES * first)
@@ -220,20 +225,20 @@ export class CudaTokenBuffer implements TokenBuffer {
     if (known !== undefined) context.free(known.device);
     const capacity = Math.max(2 * words, 4096);
     const { address, buffer } = context.allocPinned(4 * capacity);
-    const device = context.alloc(4 * capacity, "a flight's sampling rows");
+    const device = context.alloc(4 * capacity, "a flight's draws");
     const call = { host: address, ints: new Int32Array(buffer, 0, capacity), device, capacity };
     this.#calls[index] = call;
     return call;
   }
 }
 
-/** Memory for edited copies of logits, tokens of rows and what blocks of a row have found, shared by all flights: kernels of one stream use it in turn. */
+/** Memory for edited copies of logits, rows of requests and what blocks of a draw have found, shared by all flights: kernels of one stream use it in turn. */
 export class EditScratch {
   readonly found: number; // [SHARED_ROWS] Found of sample.cuh
   readonly totals: number; // [SHARED_ROWS] Totals
-  edited = 0; // [rows, vocab]
-  counts = 0; // [rows, vocab]
-  history = 0; // tokens that rows have left for penalties
+  edited = 0; // [draws, vocab]
+  counts = 0; // [draws, vocab]
+  rows = 0; // of requests
   previous = 0; // tokens of the flight ahead
   #numbers = 0;
   readonly #runtime: CudaRuntime;
@@ -244,8 +249,8 @@ export class EditScratch {
     this.totals = runtime.context.alloc(TOTALS_BYTES * SHARED_ROWS, "what blocks have found");
   }
 
-  reserveHistory(numTokens: number): void {
-    if (numTokens > 0) this.history = this.#runtime.context.alloc(4 * numTokens, "the tokens that penalties are about");
+  reserveRows(numWords: number): void {
+    if (numWords > 0) this.rows = this.#runtime.context.alloc(4 * numWords, "how requests are sampled");
   }
 
   reserve(rows: number, vocab: number): void {
@@ -269,18 +274,7 @@ function blocksOf(rows: number, vocabSize: number): number {
   return Math.max(1, Math.min(16, Math.floor((2 * SHARED_ROWS) / rows), Math.floor(vocabSize / SHARED_IDS)));
 }
 
-/** Where the lists begin behind so many rows and what edits them, in words. */
+/** Where the lists begin behind so many draws, in words. */
 function listsOf(count: number): number {
-  return Math.ceil((count * ROW_WORDS + count) / 4) * 4;
-}
-
-/** Whether anything changes the row's logits before the choice. */
-function isEdited({ ints }: SamplingRows, at: number): boolean {
-  return (
-    ints[at + FIELD.given]! < 0 &&
-    (ints[at + FIELD.numBias]! > 0 ||
-      ints[at + FIELD.numHeld]! + ints[at + FIELD.numTokens]! > 0 ||
-      ints[at + FIELD.numForbidden]! > 0 ||
-      ints[at + FIELD.mask]! >= 0)
-  );
+  return Math.ceil((count * DRAW_WORDS) / 4) * 4;
 }

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Batch } from "../../core/batch.js";
 import { argmax } from "../../core/choose-token.js";
-import { SamplingRows } from "../../core/sampling-rows.js";
+import { Draws } from "../../core/draws.js";
 import { NullDevice } from "./null-device.js";
 
 const VOCAB = 50;
@@ -22,9 +22,9 @@ function sample(device: NullDevice, rows: readonly (readonly [number, number])[]
   device.gatherLogitRows(device.allocTensor(8, 4), device.allocTensor(64, 4), staged, 0, rows.length);
   device.matmul(logits);
   const { ids: sampled } = tokens;
-  const sampling = new SamplingRows();
-  for (let r = 0; r < rows.length; r++) sampling.add(r);
-  device.sample(tokens, 0, logits, rows.length, sampling);
+  const draws = new Draws();
+  for (let r = 0; r < rows.length; r++) draws.addGreedy(r);
+  device.sample(tokens, 0, logits, rows.length, draws);
   const read = new Float32Array(rows.length * VOCAB);
   device.read(read, logits, 0, rows.length);
   const chosen = rows.map((_, r) => argmax(read.subarray(r * VOCAB, (r + 1) * VOCAB)));
@@ -63,8 +63,8 @@ test("a thousand steps leave no garbage", { skip: global.gc === undefined && "ne
   const tensor = device.allocTensor(8, VOCAB);
   const plans: [] = [];
   const sampled = device.createTokenBuffer(8);
-  const sampling = new SamplingRows();
-  sampling.add(0);
+  const draws = new Draws();
+  draws.addGreedy(0);
   // The compiler allocates now and then; a device that did would do so in every round.
   let least = Number.POSITIVE_INFINITY;
   for (let round = 0; round < 10; round++) {
@@ -76,7 +76,7 @@ test("a thousand steps leave no garbage", { skip: global.gc === undefined && "ne
       for (let layer = 0; layer < 8; layer++) device.attention();
       device.gatherLogitRows(tensor, tensor, staged, 0, 1);
       device.matmul(tensor);
-      device.sample(sampled, 0, tensor, 1, sampling);
+      device.sample(sampled, 0, tensor, 1, draws);
     }
     least = Math.min(least, process.memoryUsage().heapUsed - before);
   }

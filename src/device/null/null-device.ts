@@ -6,8 +6,8 @@ import { freemem } from "node:os";
 import { AttentionPlanner, type PlanShape } from "../../attention/planner.js";
 import type { AttentionPlan } from "../../core/attention-plan.js";
 import { Batch } from "../../core/batch.js";
-import { keepTokens, NO_HISTORY, sampleRow } from "../../core/sample-row.js";
-import { FIELD, isPlainRow, ROW_WORDS, type SamplingRows } from "../../core/sampling-rows.js";
+import { DRAW, DRAW_WORDS, type Draws, isPlainDraw } from "../../core/draws.js";
+import { keepTokens, NO_ROWS, sampleRow, writeRows } from "../../core/sample-row.js";
 import type { HostTensor } from "../../core/tensor.js";
 import type {
   Device,
@@ -116,7 +116,7 @@ export class NullDevice implements Device {
   #firstLogitRow = 0;
   #logits: Tensor | null = null;
   #row = new Float32Array(0); // [V] zeros between calls
-  protected history = NO_HISTORY;
+  protected rows = NO_ROWS;
   #previous: TokenBuffer | null = null;
 
   usage(): null {
@@ -163,8 +163,8 @@ export class NullDevice implements Device {
   createTokenBuffer(maxRows: number): HostTokenBuffer {
     return new HostTokenBuffer(maxRows);
   }
-  reserveHistory(numTokens: number): void {
-    this.history = new Int32Array(numTokens);
+  reserveRows(numWords: number): void {
+    this.rows = new Int32Array(numWords);
   }
   allocHost(numFloats: number): Float32Array {
     return new Float32Array(numFloats);
@@ -270,27 +270,28 @@ export class NullDevice implements Device {
     this.calls.mixtureOfExperts++;
   }
 
-  /** The token of (position, token id), whatever the rule; a row with edits or reports is sampled from logits that favour it. */
-  sample(out: TokenBuffer, first: number, logits: Tensor, _n: number, rows: SamplingRows): void {
+  /** The token of (position, token id), whatever the rule; a draw with edits or reports is made from logits that favour it. */
+  sample(out: TokenBuffer, first: number, logits: Tensor, _n: number, draws: Draws): void {
     this.calls.sample++;
-    this.keep(rows);
-    for (let r = 0; r < rows.count; r++) {
-      const token = this.#tokenOf(rows.ints[r * ROW_WORDS + FIELD.logitRow]!, logits.cols);
-      if (isPlainRow(rows, r)) {
-        out.ids[first + r] = token;
+    this.keep(draws);
+    for (let d = 0; d < draws.count; d++) {
+      const token = this.#tokenOf(draws.ints[d * DRAW_WORDS + DRAW.logitRow]!, logits.cols);
+      if (isPlainDraw(draws, d)) {
+        out.ids[first + d] = token;
         continue;
       }
       if (this.#row.length !== logits.cols) this.#row = new Float32Array(logits.cols);
       this.#row[token] = 1;
-      sampleRow(out, first + r, this.#row, rows, r, this.history);
+      sampleRow(out, first + d, this.#row, draws, d, this.rows);
       this.#row[token] = 0;
     }
   }
 
-  /** The tokens that rows bring for penalties. */
-  protected keep(rows: SamplingRows): void {
-    resolveTokens(rows, this.#previous);
-    keepTokens(this.history, rows);
+  /** The rows that are new, and the tokens that draws list for penalties. */
+  protected keep(draws: Draws): void {
+    resolveTokens(draws, this.#previous);
+    writeRows(this.rows, draws);
+    keepTokens(this.rows, draws);
   }
 
   /** Zeros; rows of logits have a one at the token that sample() would give, so that choosing on the host agrees with it. */

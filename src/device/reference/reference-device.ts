@@ -6,8 +6,8 @@
 import { AttentionPlanner, type PlanShape } from "../../attention/planner.js";
 import type { AttentionPlan } from "../../core/attention-plan.js";
 import type { Batch } from "../../core/batch.js";
-import { keepTokens, NO_HISTORY, sampleRow } from "../../core/sample-row.js";
-import { FIELD, ROW_WORDS, type SamplingRows } from "../../core/sampling-rows.js";
+import { DRAW, DRAW_WORDS, type Draws } from "../../core/draws.js";
+import { keepTokens, NO_ROWS, sampleRow, writeRows } from "../../core/sample-row.js";
 import type { HostTensor } from "../../core/tensor.js";
 import type {
   Device,
@@ -57,7 +57,7 @@ export class ReferenceDevice extends ReferenceRecurrentOps implements Device {
     hostTierBytes: 0,
   };
   readonly #experts = new ExpertScratch();
-  #history = NO_HISTORY;
+  #rows = NO_ROWS;
   /** Tokens of the flight ahead, while this one is launched. */
   #previous: TokenBuffer | null = null;
 
@@ -192,16 +192,17 @@ export class ReferenceDevice extends ReferenceRecurrentOps implements Device {
     );
   }
 
-  reserveHistory(numTokens: number): void {
-    this.#history = new Int32Array(numTokens);
+  reserveRows(numWords: number): void {
+    this.#rows = new Int32Array(numWords);
   }
 
-  sample(out: TokenBuffer, first: number, logits: Tensor, _n: number, rows: SamplingRows): void {
-    resolveTokens(rows, this.#previous);
-    keepTokens(this.#history, rows);
-    for (let r = 0; r < rows.count; r++) {
-      const logitRow = rows.ints[r * ROW_WORDS + FIELD.logitRow]!;
-      sampleRow(out, first + r, (logits as ReferenceTensor).row(logitRow), rows, r, this.#history);
+  sample(out: TokenBuffer, first: number, logits: Tensor, _n: number, draws: Draws): void {
+    resolveTokens(draws, this.#previous);
+    writeRows(this.#rows, draws);
+    keepTokens(this.#rows, draws);
+    for (let d = 0; d < draws.count; d++) {
+      const logitRow = draws.ints[d * DRAW_WORDS + DRAW.logitRow]!;
+      sampleRow(out, first + d, (logits as ReferenceTensor).row(logitRow), draws, d, this.#rows);
     }
   }
 

@@ -1,6 +1,6 @@
 // The tokens of a flight: on the GPU for the flight behind it, and on their way to the host.
 
-import { MAX_TOP_LOGPROBS } from "../../core/sampling-rows.js";
+import { MAX_TOP_LOGPROBS } from "../../core/draws.js";
 import type { TokenBuffer } from "../device.js";
 import type { DawnEvents } from "./events.js";
 import type { GpuBuffer, GpuQueue } from "./gpu-queue.js";
@@ -22,7 +22,7 @@ export class GpuTokenBuffer implements TokenBuffer {
   #to = 0;
   readonly #reported: number[] = []; // pairs of an entry and its number of alternatives
   readonly #queue: GpuQueue;
-  /** Sampling rows and lists, one block for each call of sample() in a flight. */
+  /** Draws and lists, one block for each call of sample() in a flight. */
   readonly #blocks: GpuBuffer[] = [];
   #numBlocks = 0;
 
@@ -38,13 +38,13 @@ export class GpuTokenBuffer implements TokenBuffer {
     this.landing = new Landing(queue, events);
   }
 
-  /** Room for the rows of the next call, which nothing queued reads. */
+  /** Room for the draws of the next call, which nothing queued reads. */
   blockFor(bytes: number): GpuBuffer {
     const i = this.#numBlocks++;
     const known = this.#blocks[i];
     if (known !== undefined && known.byteLength >= bytes) return known;
     if (known !== undefined) this.#queue.free(known);
-    const block = this.#queue.alloc(Math.max(4096, 2 * bytes), "sampling rows");
+    const block = this.#queue.alloc(Math.max(4096, 2 * bytes), "a flight's draws");
     this.#blocks[i] = block;
     return block;
   }

@@ -4,7 +4,7 @@
 import { AttentionPlanner, type PlanShape } from "../../attention/planner.js";
 import type { AttentionPlan } from "../../core/attention-plan.js";
 import type { Batch } from "../../core/batch.js";
-import type { SamplingRows } from "../../core/sampling-rows.js";
+import type { Draws } from "../../core/draws.js";
 import type { HostTensor } from "../../core/tensor.js";
 import type {
   Device,
@@ -241,18 +241,18 @@ export class WebGpuDevice extends GpuRecurrentOps implements Device {
     this.#experts.run(out as GpuTensor, x as GpuTensor, routerLogits as GpuTensor, router, experts, n);
   }
 
-  sample(out: TokenBuffer, first: number, logits: Tensor, _n: number, rows: SamplingRows): void {
+  sample(out: TokenBuffer, first: number, logits: Tensor, _n: number, draws: Draws): void {
     this.#sampler.sample(
       out as GpuTokenBuffer,
       first,
       logits as GpuTensor,
-      rows,
+      draws,
       this.#previous?.buffer ?? this.nothing,
     );
   }
 
-  reserveHistory(numTokens: number): void {
-    this.#sampler.reserveHistory(numTokens);
+  reserveRows(numWords: number): void {
+    this.#sampler.reserveRows(numWords);
   }
 
   submit(tokens: TokenBuffer): void {

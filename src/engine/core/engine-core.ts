@@ -9,7 +9,7 @@ import type { Device } from "../../device/device.js";
 import { type Drafter, MAX_RUN } from "../../drafter/drafter.js";
 import type { ConstraintCompiler } from "../../grammar/constraint.js";
 import type { Caches, Model } from "../../models/model.js";
-import { History } from "../../sampler/history.js";
+import { RowTable } from "../../sampler/row-table.js";
 import { type LogitsHook, Sampler } from "../../sampler/sampler.js";
 import type { Scheduler } from "../../scheduler/scheduler.js";
 import type { AddMessage } from "../messages.js";
@@ -75,7 +75,10 @@ export class EngineCore {
     const { device, model, scheduler, pageSize } = parts;
     this.#parts = parts;
     this.recorder = new StepRecorder(parts);
-    this.#modelDrafter = parts.predictor ? this.#followedBy(parts.predictor) : null;
+    const table = RowTable.for(scheduler.budget, parts.maxContext);
+    device.reserveRows(table.numWords);
+    const sampler = new Sampler(model.spec.vocabSize, table);
+    this.#modelDrafter = parts.predictor ? this.#followedBy(parts.predictor, sampler) : null;
     const texts = parts.drafter ?? null;
     this.#drafter = this.#modelDrafter === null ? texts : new Drafters(texts, this.#modelDrafter);
     const factory = new SessionFactory({
@@ -84,10 +87,6 @@ export class EngineCore {
       isBidirectional: model.spec.isBidirectional ?? false,
       speculation: this.#drafter === null ? null : (parts.speculation ?? { method: "suffix", tokens: MAX_RUN - 1 }),
     });
-    const history =
-      device.reserveHistory === undefined ? new History(0) : History.for(scheduler.budget, parts.maxContext);
-    device.reserveHistory?.(history.numTokens);
-    const sampler = new Sampler(model.spec.vocabSize, history);
     this.#launcher = new Launcher(parts, sampler, this.recorder.clock);
     this.#commit = new Commit(parts, factory, sampler, this.recorder, this.#drafter, this.#modelDrafter);
     this.#free = Array.from(
@@ -296,10 +295,10 @@ export class EngineCore {
     return [...owners];
   }
 
-  #followedBy(predictor: PredictorParts): ModelDrafter {
+  #followedBy(predictor: PredictorParts, sampler: Sampler): ModelDrafter {
     const { device, pageSize, scheduler, maxLogitRows, cache } = this.#parts;
     const room = { pageSize, maxTokens: scheduler.budget, maxLogitRows, numPaged: cache.numPaged };
-    return new ModelDrafter(device, predictor, {
+    return new ModelDrafter(device, predictor, sampler, {
       ...room,
       vocabSize: this.#parts.model.spec.vocabSize,
       clock: this.#parts.clock,

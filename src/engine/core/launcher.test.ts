@@ -4,9 +4,9 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { RecordedCore, type RecordedOptions, RecordingDevice } from "../../../test/support/recorded-core.js";
 import type { GroupOptions } from "../../cache/cache-group.js";
+import type { Draws } from "../../core/draws.js";
 import { uniformAt } from "../../core/random.js";
 import type { SamplingParams } from "../../core/sampling.js";
-import type { SamplingRows } from "../../core/sampling-rows.js";
 import type { StagedBatch, Tensor, TokenBuffer } from "../../device/device.js";
 import type { TokenConstraint } from "../../grammar/constraint.js";
 
@@ -239,10 +239,10 @@ class KnowingDevice extends RecordingDevice {
   readonly sizes: number[] = [];
   isKnown = false;
 
-  tryReplay(staged: StagedBatch, out: TokenBuffer, _logits: Tensor, rows: SamplingRows): boolean {
+  tryReplay(staged: StagedBatch, out: TokenBuffer, _logits: Tensor, draws: Draws): boolean {
     this.sizes.push(staged.numTokens);
-    this.lines.push(`known? ${rows.count} rows of ${staged.numTokens}`);
-    if (this.isKnown) out.ids.fill(7, 0, rows.count);
+    this.lines.push(`known? ${draws.count} rows of ${staged.numTokens}`);
+    if (this.isKnown) out.ids.fill(7, 0, draws.count);
     return this.isKnown;
   }
 }

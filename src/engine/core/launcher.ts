@@ -5,9 +5,9 @@ import type { AttentionPlanner } from "../../attention/planner.js";
 import type { CacheManager } from "../../cache/cache-manager.js";
 import type { StateCopies } from "../../cache/state-slots.js";
 import type { AttentionPlan } from "../../core/attention-plan.js";
+import { Draws } from "../../core/draws.js";
 import { bucket } from "../../core/math.js";
 import { forksAt } from "../../core/progress.js";
-import { SamplingRows } from "../../core/sampling-rows.js";
 import type { Device, StatePool } from "../../device/device.js";
 import type { Caches, Model } from "../../models/model.js";
 import type { Sampler } from "../../sampler/sampler.js";
@@ -37,8 +37,8 @@ export class Launcher {
   readonly #sampler: Sampler;
   readonly #clock: HostClock;
   readonly #plans: AttentionPlan[] = [];
-  readonly #rows = new SamplingRows();
-  readonly #forks = new SamplingRows();
+  readonly #draws = new Draws();
+  readonly #forks = new Draws();
   /** The device would know padded steps, and no table points to the null page for a row that is read. */
   readonly #canPad: boolean;
   /** Rows and tokens of the last batch of decodes, and how many before it had as many. */
@@ -109,18 +109,18 @@ export class Launcher {
   #runPlain(flight: Flight): void {
     const { device, model, caches, modelCaches = caches } = this.#parts;
     const { staged, tokens, batch, firstDraw, lastLogit, step } = flight;
-    const rows = this.#rows;
-    rows.clear();
+    const draws = this.#draws;
+    draws.clear();
     for (let r = 0; r < step.numRows; r++) {
       if (lastLogit[r]! < 0) continue;
       for (let i = firstDraw[r]!; i <= lastLogit[r]!; i++) this.#draw(flight, r, i, i);
     }
-    while (rows.count < batch.numLogitRows) rows.add(rows.count); // of padding
-    if (device.tryReplay?.(staged, tokens, model.logits, rows) === true) return;
+    while (draws.count < batch.numLogitRows) draws.addGreedy(draws.count); // of padding
+    if (device.tryReplay?.(staged, tokens, model.logits, draws) === true) return;
     model.forward(staged, modelCaches);
-    if (rows.count === 0) return;
-    model.computeLogits(staged, 0, rows.count);
-    device.sample(tokens, 0, model.logits, rows.count, rows);
+    if (draws.count === 0) return;
+    model.computeLogits(staged, 0, draws.count);
+    device.sample(tokens, 0, model.logits, draws.count, draws);
   }
 
   #copyStates(copies: StateCopies): void {
@@ -156,12 +156,12 @@ export class Launcher {
     }
   }
 
-  /** One sampling row for each logit row: a draw, or a report on the prompt's next token. Forks have theirs behind all others. */
+  /** For each logit row a draw, or a report on the prompt's next token. Forks have theirs behind all others. */
   #sampleBlock(flight: Flight, first: number, n: number): void {
     const { device, model } = this.#parts;
-    const rows = this.#rows;
+    const draws = this.#draws;
     const forks = this.#forks;
-    rows.clear();
+    draws.clear();
     forks.clear();
     const firstFork = flight.batch.maxTokens + flight.numForks;
     for (let i = 0; i < n; i++) {
@@ -170,11 +170,10 @@ export class Launcher {
       const position = flight.batch.positions[flight.batch.logitRows[first + i]!]!;
       if (flight.isDraw(row, first + i)) this.#draw(flight, row, first + i, i);
       else {
-        rows.add(i);
-        rows.setGiven(request.tokens[position + 1]!, request.sampling.promptLogprobs!); // after the prompt's last nobody reads it
+        draws.addGiven(i, request.tokens[position + 1]!, request.sampling.promptLogprobs!); // after the prompt's last nobody reads it
       }
     }
-    device.sample(flight.tokens, first, model.logits, n, rows);
+    device.sample(flight.tokens, first, model.logits, n, draws);
     if (forks.count > 0) device.sample(flight.tokens, firstFork, model.logits, n, forks);
   }
 
@@ -185,12 +184,12 @@ export class Launcher {
     // A hook edits on the host, and further samples of the call draw from what it made.
     if (sampling.editLogits !== null) {
       flight.readbacks[row] = flight.logits.keep(this.#parts.model.logits, blockRow, 1);
-      this.#rows.add(blockRow);
+      this.#draws.addGreedy(blockRow);
       return;
     }
     const numForks = forksAt(request, end);
     try {
-      this.#sampler.addRow(this.#rows, blockRow, request, sampling, end);
+      this.#sampler.addDraw(this.#draws, blockRow, request, sampling, end);
       flight.forkEntries[row] = flight.reserveForks(numForks);
       for (let index = 1; index <= numForks; index++) {
         this.#sampler.addFork(this.#forks, blockRow, request, sampling, index);

@@ -10,17 +10,18 @@
 import type { AttentionPlanner } from "../../attention/planner.js";
 import type { AttentionPlan } from "../../core/attention-plan.js";
 import { Batch } from "../../core/batch.js";
+import { Draws } from "../../core/draws.js";
 import type { Request } from "../../core/request.js";
-import { SamplingRows } from "../../core/sampling-rows.js";
 import type { Device, StagedBatch, TokenBuffer } from "../../device/device.js";
 import { Acceptance } from "../../drafter/acceptance.js";
 import type { Drafter } from "../../drafter/drafter.js";
 import type { StepWorth } from "../../drafter/step-worth.js";
 import type { Caches } from "../../models/model.js";
 import type { Predictor } from "../../models/predictors/predictor.js";
-import { addGuess } from "../../sampler/sampler.js";
+import type { Sampler } from "../../sampler/sampler.js";
 import type { Step } from "../../scheduler/scheduler.js";
 import type { Flight } from "./flight.js";
+import type { Session } from "./session.js";
 
 /** Of what acceptance begins with: a predictor is right more often than a short match of text. */
 const MATCH_LEN = 8;
@@ -67,7 +68,8 @@ export class ModelDrafter implements Drafter {
   /** Of flights that follow: nothing is sampled there. */
   readonly #noTokens: TokenBuffer;
   readonly #plans: AttentionPlan[] = [];
-  readonly #rows = new SamplingRows();
+  readonly #draws = new Draws();
+  readonly #sampler: Sampler;
   readonly #guessing = new Map<Request, Guessing>();
   /** Of the step that is drafted for, those with most guesses first. */
   readonly #wanting: Request[] = [];
@@ -75,12 +77,13 @@ export class ModelDrafter implements Drafter {
   #given: Float32Array;
   #isFollowing = false;
 
-  constructor(device: Device, parts: PredictorParts, room: Room) {
+  constructor(device: Device, parts: PredictorParts, sampler: Sampler, room: Room) {
     const { pageSize, maxTokens, maxLogitRows, numPaged, vocabSize, clock } = room;
     this.#vocabSize = vocabSize;
     this.#clock = clock;
     this.#device = device;
     this.#parts = parts;
+    this.#sampler = sampler;
     this.#maxLogitRows = maxLogitRows;
     this.#batch = new Batch(pageSize, maxTokens, numPaged);
     this.#staged = device.createStagedBatch(maxTokens);
@@ -202,12 +205,14 @@ export class ModelDrafter implements Drafter {
     for (let first = 0; first < n; first += this.#maxLogitRows) {
       const count = Math.min(this.#maxLogitRows, n - first);
       predictor.computeLogits(this.#staged, first, count);
-      this.#rows.clear();
+      this.#draws.clear();
       for (let i = 0; i < count; i++) {
         const request = wanting[first + i]!;
-        addGuess(this.#rows, i, request, request.numTokens + pass, predictor.vocabulary === null);
+        const { sampling } = request.owner as Session;
+        const position = request.numTokens + pass;
+        this.#sampler.addGuess(this.#draws, i, request, sampling, position, predictor.vocabulary === null);
       }
-      this.#device.sample(this.#tokens, first, predictor.logits, count, this.#rows);
+      this.#device.sample(this.#tokens, first, predictor.logits, count, this.#draws);
     }
     this.#device.submit(this.#tokens);
     this.#device.waitFor(this.#tokens);

@@ -11,8 +11,8 @@ import { isPredictor, type SpeculationMethod } from "../../core/speculation.js";
 import { MAX_RUN } from "../../drafter/drafter.js";
 import type { ConstraintCompiler } from "../../grammar/constraint.js";
 import { openConstraint } from "../../grammar/thoughts.js";
-import { HeldTokens } from "../../sampler/history.js";
-import { canRunAhead, hasPenalties, type LogitsHook, type SamplingState } from "../../sampler/sampler.js";
+import { KeptRow } from "../../sampler/row-table.js";
+import { canRunAhead, type LogitsHook, type SamplingState } from "../../sampler/sampler.js";
 import type { AddMessage, RequestKind } from "../messages.js";
 import type { RequestTrace } from "../types.js";
 import { type MediumRows, NO_ROWS } from "./media-rows.js";
@@ -151,7 +151,7 @@ export class SessionFactory {
       handle: -1,
       callId,
       kind: parent.kind,
-      sampling: { ...sampling, constraint, held: sampling.held === null ? null : new HeldTokens() },
+      sampling: { ...sampling, constraint, row: sampling.row.fork() },
       media: parent.media,
       promptLogprobs: null,
       pooled: null,
@@ -174,7 +174,7 @@ export class SessionFactory {
     return { method: method === "auto" ? usual : method, tokens: Math.min(tokens, MAX_RUN - 1), prediction };
   }
 
-  #samplingState({ sampling, constraint, resumed }: AddMessage, editLogits: LogitsHook | null): SamplingState {
+  #samplingState({ prompt, sampling, constraint, resumed }: AddMessage, editLogits: LogitsHook | null): SamplingState {
     if (constraint !== null && this.#compiler === null)
       throw new Error("structured output needs a tokenizer, and this model has none");
     const stopIds = Int32Array.from([...sampling.stopTokenIds, ...(sampling.ignoreEos ? [] : this.#eosIds)]);
@@ -183,7 +183,7 @@ export class SessionFactory {
       constraint:
         constraint === null ? null : openConstraint(this.#compiler!, constraint, resumed?.tokens ?? [], stopIds),
       editLogits,
-      held: hasPenalties(sampling) && editLogits === null ? new HeldTokens() : null,
+      row: KeptRow.of(sampling, prompt.length, stopIds),
     };
   }
 }

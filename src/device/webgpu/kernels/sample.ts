@@ -1,4 +1,4 @@
-// The choice of a token for each sampling row, by the rule of src/core/sample-row.ts, so that only tokens leave the GPU. One workgroup per row.
+// The choice of a token for each draw, by the rule of src/core/sample-row.ts, so that only tokens leave the GPU. One workgroup per draw.
 //
 // WGSL has no numbers of 64 bits. Weights w = 2^39 * exp((logit - max) / temperature) are integers of two words (low, high): their sums are
 // exact in any order, so a draw depends on its row alone. Candidates are ordered by (logit descending, id ascending), the ascending order of
@@ -6,17 +6,13 @@
 // or weight exceeds a mark: a radix descent, four digits of the logit and three of the id, each a histogram over the candidates left. In the
 // histogram a weight is three numbers of 13 bits, whose sums over 2^18 ids fit a word.
 
+import { DRAW, DRAW_WORDS, FLAG, ROW, ROW_WORDS } from "../../../core/draws.js";
 import { kernel } from "../kernel.js";
 
-/** Words of a row on the GPU: those of core/sampling-rows.ts, `uniform` as a fraction of 2^64, and what the host adds. */
-export const GPU_ROW_WORDS = 32;
-export const ADDED = { topP: 22, edited: 24, entry: 25, floor: 26 } as const;
-
 const THREADS = 256;
-const ROW = `
-const ROW = ${GPU_ROW_WORDS}u;
-fn word(row: u32, i: u32) -> u32 { return $block[row * ROW + i]; }
-fn number(row: u32, i: u32) -> f32 { return bitcast<f32>($block[row * ROW + i]); }
+const DRAWN = `
+fn word(draw: u32, i: u32) -> u32 { return $block[draw * ${DRAW_WORDS}u + i]; }
+fn flag(draw: u32, f: u32) -> bool { return (word(draw, ${DRAW.flags}u) & f) != 0u; }
 fn sortable(v: f32) -> u32 { // NaN comes first
   let b = bitcast<u32>(v);
   if ((b & 0x7fffffffu) > 0x7f800000u) { return 0u; }
@@ -24,58 +20,76 @@ fn sortable(v: f32) -> u32 { // NaN comes first
 }
 fn isNumber(v: f32) -> bool { return (bitcast<u32>(v) & 0x7fffffffu) <= 0x7f800000u; }
 `;
+/** Words of the draw's row, in the lists or among the rows of requests. */
+const ROWS = `
+fn rowWord(draw: u32, i: u32) -> u32 {
+  let row = bitcast<i32>(word(draw, ${DRAW.row}u));
+  if (row < 0) { return $block[p.listsAt + u32(-(row + 1)) + i]; }
+  return bitcast<u32>($rows[u32(row) + i]);
+}
+fn rowNumber(draw: u32, i: u32) -> f32 { return bitcast<f32>(rowWord(draw, i)); }
+`;
 
-/** The row's logits with bias, penalties, forbidden tokens and mask, in this order. */
+/** The draw's logits with bias, penalties, forbidden tokens and mask, in this order. */
 export const EDIT_ROWS = kernel(
   "editRows",
-  "edited:rw:f32 counts:rw:atomic<u32> history:rw:i32 logits:r:f32 block:r:u32 previous:r:i32",
-  "vocab logitsAt logitsStride none",
-  `${ROW}
+  "edited:rw:f32 counts:rw:atomic<u32> rows:rw:i32 logits:r:f32 block:r:u32 previous:r:i32",
+  "vocab logitsAt logitsStride listsAt none",
+  `${DRAWN}${ROWS}
 const SEEN = 0x40000000u;
 @compute @workgroup_size(${THREADS}) fn main(@builtin(workgroup_id) g: vec3u, @builtin(local_invocation_index) l: u32) {
-  let row = g.x; let place = word(row, 24u);
+  let draw = g.x; let place = word(draw, ${DRAW.edited}u);
   if (place == 0xffffffffu) { return; }
-  let base = place * p.vocab; let logits = p.logitsAt + word(row, 9u) * p.logitsStride; let none = bitcast<f32>(p.none);
+  let base = place * p.vocab; let logits = p.logitsAt + word(draw, ${DRAW.logitRow}u) * p.logitsStride; let none = bitcast<f32>(p.none);
   for (var id = l; id < p.vocab; id += ${THREADS}u) { $edited[base + id] = $logits[logits + id]; }
   storageBarrier();
-  if (l == 0u) {
-    let bias = word(row, 17u);
-    for (var i = 0u; i < word(row, 18u); i++) {
-      let at = base + $block[bias + 2u * i]; $edited[at] = $edited[at] + bitcast<f32>($block[bias + 2u * i + 1u]);
+  var stops = ${ROW_WORDS}u; var numStops = 0u; var numBias = 0u;
+  if (flag(draw, ${FLAG.bias | FLAG.penalties | FLAG.stops}u)) {
+    numBias = rowWord(draw, ${ROW.numBias}u); numStops = rowWord(draw, ${ROW.numStops}u); stops = ${ROW_WORDS}u + 2u * numBias;
+  }
+  if (l == 0u && flag(draw, ${FLAG.bias}u)) {
+    for (var i = ${ROW_WORDS}u; i < stops; i += 2u) {
+      let at = base + rowWord(draw, i); $edited[at] = $edited[at] + rowNumber(draw, i + 1u);
     }
   }
   storageBarrier();
-  let held = word(row, 15u); let listed = word(row, 12u); let kept = word(row, 14u); let numTokens = held + word(row, 13u);
+  let isKept = bitcast<i32>(word(draw, ${DRAW.row}u)) >= 0; let kept = word(draw, ${DRAW.row}u) + stops + numStops;
+  var numTokens = 0u; var numPrompt = 0u;
+  if (flag(draw, ${FLAG.penalties}u)) {
+    numTokens = word(draw, ${DRAW.position}u) - rowWord(draw, ${ROW.first}u); numPrompt = rowWord(draw, ${ROW.numPrompt}u);
+  }
+  let held = numTokens - min(numTokens, word(draw, ${DRAW.numTokens}u)); let listed = p.listsAt + word(draw, ${DRAW.tokens}u);
   for (var i = l; i < numTokens; i += ${THREADS}u) {
     var token = 0;
-    if (i < held) { token = $history[kept + i]; }
+    if (i < held) { token = $rows[kept + i]; }
     else {
       token = bitcast<i32>($block[listed + i - held]);
       if (token < 0) { token = $previous[u32(-(token + 1))]; }
-      if (kept != 0xffffffffu) { $history[kept + i] = token; }
+      if (isKept) { $rows[kept + i] = token; }
     }
-    if (token >= 0) { atomicOr(&$counts[base + u32(token)], SEEN); if (i >= word(row, 16u)) { atomicAdd(&$counts[base + u32(token)], 1u); } }
+    if (token >= 0) { atomicOr(&$counts[base + u32(token)], SEEN); if (i >= numPrompt) { atomicAdd(&$counts[base + u32(token)], 1u); } }
   }
   storageBarrier();
   for (var i = l; i < numTokens; i += ${THREADS}u) {
     var token = 0;
-    if (i < held) { token = $history[kept + i]; }
+    if (i < held) { token = $rows[kept + i]; }
     else { token = bitcast<i32>($block[listed + i - held]); if (token < 0) { token = $previous[u32(-(token + 1))]; } }
     if (token >= 0) {
       let count = atomicExchange(&$counts[base + u32(token)], 0u); // who takes the count away penalises
       if (count != 0u) {
-        let logit = $edited[base + u32(token)]; let times = count & ~SEEN;
-        var v = select(logit * number(row, 5u), logit / number(row, 5u), logit > 0.0);
-        if (times > 0u) { v = v - (number(row, 6u) + number(row, 7u) * f32(times)); }
+        let logit = $edited[base + u32(token)]; let times = count & ~SEEN; let repetition = rowNumber(draw, ${ROW.repetitionPenalty}u);
+        var v = select(logit * repetition, logit / repetition, logit > 0.0);
+        if (times > 0u) { v = v - (rowNumber(draw, ${ROW.presencePenalty}u) + rowNumber(draw, ${ROW.frequencyPenalty}u) * f32(times)); }
         $edited[base + u32(token)] = v;
       }
     }
   }
   storageBarrier();
-  let forbidden = word(row, 19u);
-  for (var i = l; i < word(row, 20u); i += ${THREADS}u) { let id = $block[forbidden + i]; if (id < p.vocab) { $edited[base + id] = none; } }
-  let mask = word(row, 21u);
-  if (mask != 0xffffffffu) {
+  if (flag(draw, ${FLAG.stops}u)) {
+    for (var i = l; i < numStops; i += ${THREADS}u) { let id = rowWord(draw, stops + i); if (id < p.vocab) { $edited[base + id] = none; } }
+  }
+  if (word(draw, ${DRAW.mask}u) != 0xffffffffu) {
+    let mask = p.listsAt + word(draw, ${DRAW.mask}u);
     for (var id = l; id < p.vocab; id += ${THREADS}u) {
       if ((($block[mask + id / 32u] >> (id % 32u)) & 1u) == 0u) { $edited[base + id] = none; }
     }
@@ -107,13 +121,34 @@ fn weightOf(logit: f32, most: f32, temperature: f32) -> vec2u {
   if (s >= 0) { return vec2u(m << u32(s), select(0u, m >> u32(32 - s), s > 0)); }
   return vec2u(m >> u32(min(-s, 31)), 0u);
 }
+/** The number in [0, 1) that the draw goes by, of 53 bits (core/random.ts), as a fraction of 2^64. */
+fn uniformOf(draw: u32) -> vec2u {
+  var k = vec2u(rowWord(draw, ${ROW.seedLow}u), rowWord(draw, ${ROW.seedHigh}u)); var c = vec4u(k, 0u, 0u);
+  let sample = word(draw, ${DRAW.sample}u);
+  if (sample != 0xffffffffu) {
+    c = vec4u(word(draw, ${DRAW.position}u), sample, 0u, 0u);
+    for (var round0 = 0u; round0 < 10u; round0++) {
+      let a = product(0xd2511f53u, c.x); let b = product(0xcd9e8d57u, c.z);
+      c = vec4u(b.y ^ c.y ^ k.x, b.x, a.y ^ c.w ^ k.y, a.x); k = k + vec2u(0x9e3779b9u, 0xbb67ae85u);
+    }
+  }
+  return vec2u((c.y >> 6u) << 11u, (c.x & 0xffffffe0u) | (c.y >> 27u));
+}
+/** A number in [0, 1) as a fraction of 2^64. */
+fn fractionOf(v: f32) -> vec2u {
+  let bits = bitcast<u32>(v); let m = (bits & 0x7fffffu) | 0x800000u; let s = i32(bits >> 23u) - 86;
+  if (bits < 0x00800000u || bits >= 0x80000000u) { return vec2u(0u); } // zero, or next to it
+  if (s >= 32) { return vec2u(0u, m << u32(s - 32)); }
+  if (s > 0) { return vec2u(m << u32(s), m >> u32(32 - s)); }
+  return vec2u(m >> u32(min(-s, 31)), 0u);
+}
 `;
 
 export const SAMPLE_ROWS = kernel(
   "sampleRows",
-  "tokens:rw:i32 edited:r:f32 logits:r:f32 block:r:u32",
-  "vocab logitsAt logitsStride",
-  `${ROW}${WIDE}
+  "tokens:rw:i32 edited:r:f32 logits:r:f32 block:r:u32 rows:r:i32",
+  "vocab logitsAt logitsStride listsAt first",
+  `${DRAWN}${ROWS}${WIDE}
 var<workgroup> bests: array<vec2u, ${THREADS}>;
 var<workgroup> sums: array<vec2u, ${THREADS}>;
 var<workgroup> low: array<atomic<u32>, ${THREADS}>; var<workgroup> middle: array<atomic<u32>, ${THREADS}>; var<workgroup> high: array<atomic<u32>, ${THREADS}>;
@@ -173,10 +208,10 @@ fn findKey(limit: vec2u, mark: vec2u, isWeight: bool, l: u32) -> vec2u {
 }
 
 @compute @workgroup_size(${THREADS}) fn main(@builtin(workgroup_id) g: vec3u, @builtin(local_invocation_index) l: u32) {
-  let row = g.x; let entry = word(row, 25u); let given = bitcast<i32>(word(row, 10u));
+  let draw = g.x; let entry = p.first + draw; let given = bitcast<i32>(word(draw, ${DRAW.given}u));
   if (given >= 0) { if (l == 0u) { $tokens[entry] = given; } return; }
-  let place = word(row, 24u); isEdited = place != 0xffffffffu; temperature = number(row, 2u);
-  source = select(p.logitsAt + word(row, 9u) * p.logitsStride, place * p.vocab, isEdited);
+  let place = word(draw, ${DRAW.edited}u); isEdited = place != 0xffffffffu;
+  source = select(p.logitsAt + word(draw, ${DRAW.logitRow}u) * p.logitsStride, place * p.vocab, isEdited);
   var best = vec2u(0xffffffffu, 0xffffffffu);
   for (var id = l; id < p.vocab; id += ${THREADS}u) { let key = keyOf(logitOf(id), id); if (exceeds(best, key)) { best = key; } }
   bests[l] = best;
@@ -184,15 +219,19 @@ fn findKey(limit: vec2u, mark: vec2u, isWeight: bool, l: u32) -> vec2u {
   let top = workgroupUniformLoad(&bests[0]);
   // Greedy, or no finite logit to draw from; -1: every token is forbidden.
   let isNone = top.y == 0xff800000u; let isFinite = top.y > 0x007fffffu && top.y < 0xff800000u;
-  if (word(row, 2u) == 0u || !isFinite) {
+  if (!flag(draw, ${FLAG.isDrawn}u) || !isFinite) {
     if (l == 0u) { $tokens[entry] = select(bitcast<i32>(top.x), -1, isNone); }
     return;
   }
-  most = logitOf(top.x);
+  most = logitOf(top.x); temperature = rowNumber(draw, ${ROW.temperature}u);
   var mine = vec2u(0u);
   for (var id = l; id < p.vocab; id += ${THREADS}u) { mine = plus(mine, weightOf(logitOf(id), most, temperature)); }
   var total = sumOf(mine, l);
-  let topK = word(row, 8u); let hasTopP = number(row, 3u) < 1.0; let floor0 = vec2u(word(row, 26u), word(row, 27u)); let hasMinP = number(row, 4u) > 0.0;
+  let topK = rowWord(draw, ${ROW.topK}u); let topP = rowNumber(draw, ${ROW.topP}u); let minP = rowNumber(draw, ${ROW.minP}u);
+  let hasTopP = topP < 1.0; let hasMinP = minP > 0.0;
+  // Weights are fractions of 2^39: the least of them that is not below its part, rounded up.
+  let part = plus(fractionOf(min(minP, 0.99999994)), vec2u(0x1ffffffu, 0u));
+  let floor0 = select(vec2u((part.x >> 25u) | (part.y << 7u), part.y >> 25u), vec2u(0u, 128u), minP >= 1.0);
   var limit = vec2u(0xffffffffu, 0xffffffffu);
   if (topK > 0u && topK < p.vocab) {
     limit = findKey(limit, vec2u(topK - 1u, 0u), false, l);
@@ -202,7 +241,9 @@ fn findKey(limit: vec2u, mark: vec2u, isWeight: bool, l: u32) -> vec2u {
       total = sumOf(mine, l);
     }
   }
-  if (hasTopP) { limit = findKey(limit, share(total, vec2u(word(row, 22u), word(row, 23u))), true, l); }
+  // Just below it: what is exactly the share is enough.
+  let whole = fractionOf(min(max(topP, 0.0), 0.99999994)); let belowShare = select(minus(whole, vec2u(1u, 0u)), vec2u(0u), (whole.x | whole.y) == 0u);
+  if (hasTopP) { limit = findKey(limit, share(total, belowShare), true, l); }
   if (topK > 0u || hasTopP || hasMinP) {
     mine = vec2u(0u);
     for (var id = l; id < p.vocab; id += ${THREADS}u) {
@@ -210,7 +251,7 @@ fn findKey(limit: vec2u, mark: vec2u, isWeight: bool, l: u32) -> vec2u {
       if (!exceeds(keyOf(v, id), limit) && !exceeds(floor0, w)) { mine = plus(mine, w); }
     }
     total = sumOf(mine, l);
-    let key = findKey(limit, share(total, vec2u(word(row, 0u), word(row, 1u))), true, l);
+    let key = findKey(limit, share(total, uniformOf(draw)), true, l);
     if (l == 0u) { $tokens[entry] = bitcast<i32>(key.x); }
     return;
   }
@@ -219,7 +260,7 @@ fn findKey(limit: vec2u, mark: vec2u, isWeight: bool, l: u32) -> vec2u {
   mine = vec2u(0u);
   for (var id = first; id < end; id++) { mine = plus(mine, weightOf(logitOf(id), most, temperature)); }
   total = sumOf(mine, l);
-  let mark = share(total, vec2u(word(row, 0u), word(row, 1u)));
+  let mark = share(total, uniformOf(draw));
   let upTo = sums[l]; var running = minus(upTo, mine);
   if (exceeds(upTo, mark) && !exceeds(running, mark)) {
     for (var id = first; id < end; id++) {
@@ -234,15 +275,15 @@ fn findKey(limit: vec2u, mark: vec2u, isWeight: bool, l: u32) -> vec2u {
 export const REPORT_ROWS = kernel(
   "reportRows",
   "reports:rw:f32 tokens:r:i32 logits:r:f32 block:r:u32",
-  "vocab logitsAt logitsStride maxTop none",
-  `${ROW}
+  "vocab logitsAt logitsStride first maxTop none",
+  `${DRAWN}
 var<workgroup> bests: array<vec2u, ${THREADS}>;
 var<workgroup> sums: array<f32, ${THREADS}>;
 fn exceeds(a: vec2u, b: vec2u) -> bool { return a.y > b.y || (a.y == b.y && a.x > b.x); }
 @compute @workgroup_size(${THREADS}) fn main(@builtin(workgroup_id) g: vec3u, @builtin(local_invocation_index) l: u32) {
-  let row = g.x; let numTop = bitcast<i32>(word(row, 11u)); let entry = word(row, 25u);
+  let draw = g.x; let numTop = bitcast<i32>(word(draw, ${DRAW.numTop}u)); let entry = p.first + draw;
   if (numTop < 0) { return; }
-  let source = p.logitsAt + word(row, 9u) * p.logitsStride; let to = entry * (1u + 2u * p.maxTop); let none = bitcast<f32>(p.none);
+  let source = p.logitsAt + word(draw, ${DRAW.logitRow}u) * p.logitsStride; let to = entry * (1u + 2u * p.maxTop); let none = bitcast<f32>(p.none);
   var after = vec2u(0u); var most = 0.0; var total = 0.0;
   for (var i = 0; i <= numTop; i++) { // once more than there are to report: the first finds the maximum
     var best = vec2u(0xffffffffu, 0xffffffffu);
