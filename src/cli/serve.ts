@@ -1,7 +1,7 @@
 // `pagoda serve`: the OpenAI-compatible server. Its options; serving.ts does the rest, and is loaded once they are in order.
 
 import { CLUSTER_OPTIONS, clusterConfig, REPLICA_OPTIONS, type Role } from "../config/cluster-config.js";
-import { BUNDLED_MODEL, ENGINE_OPTIONS } from "../config/engine-config.js";
+import { ADAPTER_MEMORY, BUNDLED_MODEL, ENGINE_OPTIONS } from "../config/engine-config.js";
 import { type OptionTable, resolveOptions } from "../config/options.js";
 import { SERVER_OPTIONS, serverConfig } from "../config/server-config.js";
 import { hasHelped, parseFlags, type Usage } from "./args.js";
@@ -48,5 +48,7 @@ export async function serveCommand(args: readonly string[]): Promise<number> {
   const { model = [BUNDLED_MODEL], ...engine } = pick(all, ENGINE_OPTIONS);
   const models = (typeof model === "string" ? [model] : model) as string[]; // a file may name one plainly
   const { serve } = await import("./serving.js");
-  return serve({ models, engine, server, cluster, role });
+  // Adapters that come by request find their memory set aside too.
+  const aside = server.adapterDir === null ? {} : { adapterMemory: ADAPTER_MEMORY };
+  return serve({ models, engine: { ...aside, ...engine }, server, cluster, role });
 }

@@ -63,8 +63,11 @@ export interface EngineConfig {
   readonly hostCacheMb: number | null;
   /** LoRA adapters to load at start, NAME=PATH each. Default: none. */
   readonly adapter: readonly string[];
-  /** Memory for adapters in MiB; the least recently used one that is idle leaves when there is no room. Default: 1024. */
-  readonly adapterMemory: number;
+  /**
+   * Memory for adapters in MiB; the least recently used one that is idle leaves when there is no room. On a GPU it is set aside
+   * where it is given, and where adapters are. Default: 1024.
+   */
+  readonly adapterMemory: number | null;
   /** Load the eyes of a model that sees; off saves their memory, and pictures are refused. Default: true. */
   readonly images: boolean;
   /** The file with the model's eyes (mmproj-*.gguf). Default: the one beside a .gguf file. */
@@ -130,6 +133,9 @@ export interface EngineConfig {
 export const BUNDLED_MODEL = fileURLToPath(new URL("../../../models/pagoda-stories-16m", import.meta.url));
 
 /** Every option of an engine: type, range, default and what it is for. */
+/** MiB of adapters, where nobody says more. */
+export const ADAPTER_MEMORY = 1024;
+
 export const ENGINE_OPTIONS = {
   model: {
     type: "string",
@@ -252,8 +258,9 @@ export const ENGINE_OPTIONS = {
   adapterMemory: {
     type: "integer",
     min: 1,
-    default: 1024,
-    help: "memory for adapters in MiB; the least recently used one that is idle leaves when there is no room",
+    default: null,
+    defaultText: `${ADAPTER_MEMORY}`,
+    help: "memory for adapters in MiB; the least recently used one that is idle leaves when there is no room. On a GPU it is set aside where it is given, and where adapters are",
   },
   images: {
     type: "boolean",

@@ -22,6 +22,7 @@ import type {
   StagedBatch,
   StatePool,
   StatePoolSpec,
+  StepRoom,
   Tensor,
   TokenBuffer,
   Weight,
@@ -76,6 +77,11 @@ export interface Device {
   bindExperts?(experts: ExpertWeights, numExperts: number): void;
   /** Bytes that loadWeight would hold for a checkpoint's tensor; `inspect` predicts memory with it. */
   packedBytes(tensor: WeightShape, quantize: WeightQuantization): number;
+  /**
+   * Takes the memory that ops of any step need beside what is handed out, so that none is taken in a step: called once, behind the weights and
+   * before page pools are sized. `rehearse` stages steps and calls their ops; nothing is computed. Omitted where ops need none.
+   */
+  reserveSteps?(room: StepRoom, rehearse: () => void): void;
   /** Bytes that page pools may take now, unless somebody asks for another size. */
   freeMemory(): number;
   /** null: it computes on the host. */

@@ -102,6 +102,19 @@ export interface StatePool {
   readonly byteLength: number;
 }
 
+/** The most that one step has. */
+export interface StepRoom {
+  readonly maxTokens: number;
+  readonly maxLogitRows: number;
+  readonly vocabSize: number;
+  readonly maxContext: number;
+  /** Entries of its rows' page tables, of all cache groups together. */
+  readonly numPages: number;
+  readonly numGroups: number;
+  /** Query heads of a kv head, of each attention plan. */
+  readonly groupSizes: readonly number[];
+}
+
 /** The step's integer arrays where the ops can read them. One for each flight, as long as the engine lives; `stage` refills it. */
 export interface StagedBatch {
   readonly numTokens: number;

@@ -49,8 +49,11 @@ test("the contract on emulated kernels: Hopper's", { skip }, () => runTests(CONT
 test("the contract on emulated kernels: those before Hopper", { skip }, () =>
   runTests(CONTRACT, { EMULATED_SM_80: "1" }),
 );
-test("steps that are replayed without writing them, on a driver that runs nothing", { skip }, () =>
-  runTests(["dist/test/cuda/known-steps.test.js", "dist/test/cuda/large-steps.test.js"], { EMULATED_IDLE: "1" }),
+test("steps that are replayed without writing them, and memory of steps, on a driver that runs nothing", { skip }, () =>
+  runTests(
+    ["known-steps", "large-steps", "step-memory"].map((name) => `dist/test/cuda/${name}.test.js`),
+    { EMULATED_IDLE: "1" },
+  ),
 );
 
 function runTests(args: readonly string[], variables: Record<string, string>): void {

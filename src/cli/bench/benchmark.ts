@@ -32,6 +32,17 @@ export function splitValues<Own>(own: OptionTable, values: Values): { own: Reado
   return { own: resolveOptions<Own>(own, mine), engine: engineOptionsOf(others) };
 }
 
+/** Fields given as JSON. */
+export function objectOf(flag: string, text: string): Readonly<Record<string, unknown>> {
+  try {
+    const value: unknown = JSON.parse(text);
+    if (typeof value === "object" && value !== null && !Array.isArray(value)) return value as Record<string, unknown>;
+  } catch {
+    // Refused below.
+  }
+  throw errorFor("invalid_option", { param: flag, value: text, expected: "a JSON object" });
+}
+
 /** A count, or the ends of a range of them. */
 export interface Range {
   readonly min: number;

@@ -4,13 +4,11 @@
 
 import { engineConfig } from "../../config/engine-config.js";
 import type { OptionTable } from "../../config/options.js";
-import { errorFor } from "../../core/errors.js";
-import type { SamplingParams } from "../../core/sampling.js";
 import { openDevice } from "../../engine/core/devices.js";
 import { loadEngine } from "../../engine/core/load.js";
 import { resolveModel } from "../../formats/hub/hub.js";
 import { RUN_OPTIONS } from "../sampling-options.js";
-import { type Bench, countsOf, splitValues } from "./benchmark.js";
+import { type Bench, countsOf, objectOf, splitValues } from "./benchmark.js";
 import { CoreRunner, type Profile, type StepsRun } from "./core-runner.js";
 import { BenchProgress, withLoadProgress } from "./progress.js";
 import { median } from "./statistics.js";
@@ -69,7 +67,7 @@ export const latencyBench: Bench = {
         return own.profile ? timedDevice(device, times) : device;
       }),
     );
-    const runner = new CoreRunner(core, facts.vocabSize, own.seed, times, samplingOf(own.sampling));
+    const runner = new CoreRunner(core, facts.vocabSize, own.seed, times, objectOf("--sampling", own.sampling));
     const progress = new BenchProgress("latency", own.repeat * (lengths.length + batches.length));
     for (const length of lengths) runner.prefill(length);
     // The loop itself still runs uncompiled at first, and weights are not in huge pages yet: a server leaves that behind in seconds.
@@ -131,14 +129,6 @@ export const latencyBench: Bench = {
     };
   },
 };
-
-function samplingOf(text: string): Partial<SamplingParams> {
-  try {
-    return JSON.parse(text) as Partial<SamplingParams>;
-  } catch {
-    throw errorFor("invalid_option", { param: "--sampling", value: text, expected: "a JSON object" });
-  }
-}
 
 function decodeReport(rows: number, runs: readonly StepsRun[], hasProfile: boolean) {
   const stepMs = median(runs.flatMap((run) => run.stepMs));

@@ -4,7 +4,7 @@
 import type { OptionTable } from "../../config/options.js";
 import { errorFor } from "../../core/errors.js";
 import { baseOf, firstModel, type ServerTarget, type StreamedAnswer, streamAnswer } from "../openai-client.js";
-import { type Bench, splitValues } from "./benchmark.js";
+import { type Bench, objectOf, splitValues } from "./benchmark.js";
 import { BenchProgress } from "./progress.js";
 import { ARRIVAL_OPTIONS, TRACE_OPTIONS, type TraceFlags, traceShapeOf } from "./run-trace.js";
 import { type Summary, summaryOf } from "./statistics.js";
@@ -20,6 +20,11 @@ const OWN = {
   model: { type: "string", default: null, defaultText: "the first one listed", help: "model to ask for" },
   apiKey: { type: "string", default: null, defaultText: "none", help: "bearer token to send" },
   ignoreEos: { type: "boolean", default: false, help: "send ignore_eos, for servers that know it" },
+  body: {
+    type: "string",
+    default: "{}",
+    help: 'what requests ask for beside it, as JSON: {"temperature":1,"top_k":20}',
+  },
   vocabSize: {
     type: "integer",
     min: 0,
@@ -38,6 +43,7 @@ interface Own extends TraceFlags {
   readonly model: string | null;
   readonly apiKey: string | null;
   readonly ignoreEos: boolean;
+  readonly body: string;
   readonly vocabSize: number;
   readonly maxTtftMs: number;
   readonly maxTpotMs: number;
@@ -54,6 +60,7 @@ export const serveBench: Bench = {
   options: OWN,
   async run(values, [url]) {
     const { own } = splitValues<Own>(OWN, values);
+    const extra = { ...(own.ignoreEos ? { ignore_eos: true } : {}), ...objectOf("--body", own.body) };
     const target = await targetOf(url!, own);
     const trace = makeTrace(traceShapeOf(own, own));
     const progress = new BenchProgress("serve", trace.length);
@@ -66,7 +73,7 @@ export const serveBench: Bench = {
         try {
           const numbers = promptNumbers(own.seed, i, promptLen, own.sharedPrefix, own.vocabSize || WORDS.length);
           const prompt = own.vocabSize > 0 ? numbers : numbers.map((word) => WORDS[word]).join(" ");
-          answers.push(await streamAnswer(target, prompt, outputLen, own.ignoreEos ? { ignore_eos: true } : {}));
+          answers.push(await streamAnswer(target, prompt, outputLen, extra));
         } catch (error) {
           failures.push((error as Error).message);
         }

@@ -19,6 +19,7 @@ import type {
   MatmulOptions,
   RouterSpec,
   StagedBatch,
+  StepRoom,
   Tensor,
   TokenBuffer,
   Weight,
@@ -79,6 +80,8 @@ export class KernelDevice extends CpuRecurrentOps implements Device {
   /** Of requests: their address, and what lies there. */
   #rowsAt = 0;
   #rows: Int32Array = NO_ROWS;
+  /** What steps have at most, once it is known. */
+  #stepRoom: StepRoom | null = null;
 
   constructor(library: NativeLibrary, options: KernelDeviceOptions) {
     super();
@@ -151,12 +154,23 @@ export class KernelDevice extends CpuRecurrentOps implements Device {
 
   createStagedBatch(maxTokens: number): CpuStagedBatch {
     const staged = new CpuStagedBatch(this.context, maxTokens);
+    if (this.#stepRoom !== null) staged.reserve(this.#stepRoom);
     this.#staged.push(staged);
     return staged;
   }
 
   createTokenBuffer(maxRows: number): HostTokenBuffer {
     return new HostTokenBuffer(maxRows);
+  }
+
+  /** Ops have theirs from what was loaded; steps' integers get theirs when a flight is made. */
+  reserveSteps(room: StepRoom): void {
+    this.#stepRoom = room;
+  }
+
+  /** Times that native memory was taken since the start. */
+  get numAllocations(): number {
+    return this.context.numAllocations;
   }
 
   reserveRows(numWords: number): void {

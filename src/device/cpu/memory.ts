@@ -28,6 +28,8 @@ export class CpuContext {
   readonly numThreads: number;
   readonly #blocks = new Map<number, number>(); // address -> bytes
   readonly #out = new BigUint64Array(1);
+  /** Times that native memory was taken since the start. */
+  numAllocations = 0;
   #isClosed = false;
 
   /** isa: a name of ISA_NAMES, or undefined for the best one here. */
@@ -68,6 +70,7 @@ export class CpuContext {
     const status = this.native.pg_alloc(this.handle, bytes, this.#out);
     if (status === OUT_OF_MEMORY) throw this.#outOfMemory(bytes, what);
     this.check(status, "pg_alloc");
+    this.numAllocations++;
     const address = Number(this.#out[0]);
     this.#blocks.set(address, bytes);
     return address;
@@ -85,6 +88,7 @@ export class CpuContext {
     const status = run(this.#out);
     if (status === OUT_OF_MEMORY) throw this.#outOfMemory(bytes, what);
     this.check(status, call);
+    this.numAllocations++;
     return Number(this.#out[0]);
   }
 

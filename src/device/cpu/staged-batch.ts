@@ -2,12 +2,14 @@
 // step (native/cpu/src/step.h has its layout), checked once, and passed to every op as one handle.
 
 import { AdapterRows } from "../../core/adapter-rows.js";
-import type { AttentionPlan } from "../../core/attention-plan.js";
+import { type AttentionPlan, MAX_PARTIAL_ROWS } from "../../core/attention-plan.js";
 import type { Batch } from "../../core/batch.js";
-import type { StagedBatch } from "../device.js";
+import type { StagedBatch, StepRoom } from "../device.js";
 import type { CpuContext } from "./memory.js";
 
 const MAX_INT32 = 0x7fffffff;
+/** Packed rows of the smallest tile of a plan. */
+const LEAST_TILE = 16;
 
 export class CpuStagedBatch implements StagedBatch {
   numTokens = 0;
@@ -25,6 +27,17 @@ export class CpuStagedBatch implements StagedBatch {
     this.#context = context;
     this.maxTokens = maxTokens;
     this.handle = context.create("pg_step_create", (out) => context.native.pg_step_create(context.handle, out));
+  }
+
+  /** Room for every step there can be. */
+  reserve({ numPages, numGroups, groupSizes }: StepRoom): void {
+    const { maxTokens } = this;
+    let ints = 6 + 9 * maxTokens + 1 + numGroups * (2 + 2 * maxTokens) + numPages;
+    for (const groupSize of groupSizes) {
+      const numTiles = maxTokens * (1 + Math.ceil(groupSize / LEAST_TILE));
+      ints += 10 + 6 * (numTiles + MAX_PARTIAL_ROWS / LEAST_TILE) + 4 * numTiles;
+    }
+    this.#reserve(ints);
   }
 
   stage(batch: Batch, plans: readonly AttentionPlan[]): void {
@@ -103,7 +116,7 @@ export class CpuStagedBatch implements StagedBatch {
     this.#at = at + count;
   }
 
-  /** Grows by doubling; what the block held is lost. */
+  /** Grows by doubling where nobody has said what steps have; what the block held is lost. */
   #reserve(ints: number): void {
     if (ints <= this.#block.length) return;
     const capacity = Math.max(ints, 2 * this.#block.length, 1024);

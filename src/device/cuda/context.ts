@@ -43,6 +43,8 @@ export class CudaContext {
   #allocated = 0;
   /** Grows when device memory is taken or given back: addresses noted before may be another's now. */
   generation = 0;
+  /** Blocks of device memory and of page-locked memory taken since the start. */
+  numAllocations = 0;
   #isClosed = false;
 
   /** Throws DeviceError device_unavailable with one line that says what is missing. */
@@ -87,6 +89,7 @@ export class CudaContext {
     check(driver, status, "memAlloc", size);
     const address = Number(this.#out[0]);
     this.generation++;
+    this.numAllocations++;
     this.#blocks.set(address, size);
     this.#allocated += size;
     check(driver, driver.fill(address, 0, size, this.stream), "fill", address, 0, size);
@@ -108,6 +111,7 @@ export class CudaContext {
     check(this.driver, this.driver.hostAlloc(this.#out, size, 0), "hostAlloc", size);
     const address = Number(this.#out[0]);
     this.#pinned.push(address);
+    this.numAllocations++;
     return { address, buffer: viewMemory(address, size) };
   }
 

@@ -21,6 +21,7 @@ import type {
   RotaryTable,
   RouterSpec,
   StagedBatch,
+  StepRoom,
   Tensor,
   TokenBuffer,
   Weight,
@@ -137,9 +138,14 @@ export class CudaDevice extends CudaRecurrentOps implements Device {
     return packedBytes(dtype, count / shape.at(-1)!, shape.at(-1)!, quantize);
   }
 
-  /** A tenth of what is left stays free, for operands and partial states that appear with the first steps. */
   freeMemory(): number {
-    return Math.floor(0.9 * this.runtime.context.freeBytes());
+    return this.runtime.freeMemory();
+  }
+
+  reserveSteps(room: StepRoom, rehearse: () => void): void {
+    this.#scratch.reserve(Math.min(room.maxLogitRows, room.maxTokens), room.vocabSize);
+    this.runtime.rehearse(rehearse);
+    this.runtime.stepRoom = room;
   }
 
   loadLowRank(spec: LowRankSpec): CudaLowRank {
@@ -402,8 +408,7 @@ export class CudaDevice extends CudaRecurrentOps implements Device {
 
   freePool(pool: KvPool): void {
     this.synchronize();
-    const { address, partialO, partialMd, arrivals } = pool as CudaKvPool;
-    for (const block of [address, partialO, partialMd, arrivals]) this.runtime.context.free(block);
+    this.runtime.context.free((pool as CudaKvPool).address);
   }
 
   poke(address: number, bytes: Uint8Array): void {
@@ -425,6 +430,11 @@ export class CudaDevice extends CudaRecurrentOps implements Device {
   /** Launches, graph replays and graphs made since the start. */
   get counts() {
     return this.runtime.queue.counts;
+  }
+
+  /** Blocks of device memory and of page-locked memory taken since the start. */
+  get numAllocations(): number {
+    return this.runtime.context.numAllocations;
   }
 
   /** Milliseconds of device time of what `run` queues. Not for use in a step. */

@@ -8,8 +8,6 @@ import type { Graph } from "./launch-queue.js";
 
 interface Entry {
   readonly key: Float64Array;
-  /** What may be less: the most it was with this graph. */
-  readonly limits: Float64Array;
   graph: Graph;
 }
 
@@ -20,10 +18,8 @@ export class GraphCache {
   readonly #context: CudaContext;
   readonly #entries = new Map<number, Entry>(); // by hash
   readonly #words = new Float64Array(MOST_WORDS);
-  readonly #limits = new Float64Array(MOST_WORDS);
   #generation = 0;
   #numWords = 0;
-  #numLimits = 0;
   #hash = 0;
   #isOpen = false;
 
@@ -33,7 +29,7 @@ export class GraphCache {
 
   /** Begins a step's key. */
   begin(): void {
-    this.#numWords = this.#numLimits = 0;
+    this.#numWords = 0;
     this.#hash = 0;
     this.#isOpen = true;
   }
@@ -50,12 +46,6 @@ export class GraphCache {
     return this;
   }
 
-  /** Memory that launches need: a graph serves those that need less. */
-  atMost(value: number): this {
-    this.#limits[this.#numLimits++] = value;
-    return this;
-  }
-
   find(): Graph | null {
     if (this.#generation !== this.#context.generation) {
       this.#generation = this.#context.generation;
@@ -64,7 +54,6 @@ export class GraphCache {
     }
     const entry = this.#entries.get(this.#hash);
     if (entry === undefined || !entry.graph.isAlive || !this.#isKeyOf(entry)) return null;
-    for (let i = 0; i < this.#numLimits; i++) if (this.#limits[i]! > entry.limits[i]!) return null;
     return entry.graph;
   }
 
@@ -74,12 +63,11 @@ export class GraphCache {
     const entry = this.#entries.get(this.#hash);
     if (entry !== undefined && this.#isKeyOf(entry)) {
       entry.graph = graph;
-      for (let i = 0; i < this.#numLimits; i++) entry.limits[i] = Math.max(entry.limits[i]!, this.#limits[i]!);
       return;
     }
     if (this.#entries.size >= MOST_ENTRIES) this.#entries.clear();
     const key = this.#words.slice(0, this.#numWords);
-    this.#entries.set(this.#hash, { key, limits: this.#limits.slice(0, this.#numLimits), graph });
+    this.#entries.set(this.#hash, { key, graph });
   }
 
   #isKeyOf({ key }: Entry): boolean {

@@ -60,7 +60,8 @@ export abstract class CudaKvOps extends CudaRowOps {
 
   allocKvPool(spec: KvPoolSpec): CudaKvPool {
     const bytes = spec.numPages * this.kvPageBytes(spec);
-    const address = this.runtime.context.alloc(bytes, `a KV pool of ${spec.numPages} pages`);
+    this.runtime.partials.reserve(this.runtime, spec);
+    const address = this.runtime.allocPool(bytes, `a KV pool of ${spec.numPages} pages`);
     return new CudaKvPool(spec, address, bytes, this.runtime.context.facts);
   }
 
@@ -215,7 +216,6 @@ export abstract class CudaKvOps extends CudaRowOps {
     const { numDecodes, numExtends } = plan;
     if (staged.numTokens === 0 || numDecodes + numExtends === 0) return;
     const { spec, shape, isBulk } = pool as CudaKvPool;
-    this.#reservePartials(pool as CudaKvPool, plan);
     const { multiprocessors } = this.runtime.context.facts;
     const decodes = bucket(numDecodes) * spec.numKvHeads; // blocks, if each took one item for one kv head
     const extends_ = bucket(numExtends) * spec.numKvHeads;
@@ -283,9 +283,9 @@ export abstract class CudaKvOps extends CudaRowOps {
       .long(staged.step)
       .long(staged.positions)
       .long(staged.visibleEnd)
-      .long(pool.partialO)
-      .long(pool.partialMd)
-      .long(pool.arrivals)
+      .long(this.runtime.partials.values)
+      .long(this.runtime.partials.scales)
+      .long(this.runtime.partials.arrivals)
       .long(this.runtime.counters);
     this.runtime
       .operandOut(out, staged.numTokens)
@@ -332,21 +332,5 @@ export abstract class CudaKvOps extends CudaRowOps {
       return false;
     queue.deferred = null;
     return true;
-  }
-
-  /** Room for the plan's partial states; grows by doubling. */
-  #reservePartials(pool: CudaKvPool, { numPartials, stateRows }: StagedPlan): void {
-    const rows = numPartials * stateRows;
-    if (rows <= pool.stateRows) return;
-    const { context, queue } = this.runtime;
-    queue.flush();
-    context.synchronize();
-    for (const block of [pool.partialO, pool.partialMd, pool.arrivals]) if (block !== 0) context.free(block);
-    pool.stateRows = Math.max(rows, 2 * pool.stateRows, 4096);
-    const states = pool.stateRows * pool.spec.numKvHeads;
-    pool.partialO = context.alloc(4 * states * pool.spec.valueDim, "partial attention states");
-    pool.partialMd = context.alloc(8 * states, "partial attention states");
-    pool.arrivals = context.alloc(4 * states, "partial attention states");
-    check(context.driver, context.driver.fill(pool.arrivals, 0, 4 * states, context.stream), "fill", pool.arrivals);
   }
 }

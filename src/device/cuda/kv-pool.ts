@@ -5,7 +5,7 @@ import type { PlannerOptions, PlanShape } from "../../attention/planner.js";
 import type { KvDtype, KvPool, KvPoolSpec } from "../device.js";
 import { type KvLayout, kvLayout } from "../kv-layout.js";
 import type { GpuFacts } from "./context.js";
-import { UNIT } from "./staged-plan.js";
+import { MOST_PARTIAL_ROWS, UNIT } from "./staged-plan.js";
 
 export const ELEMENT_BYTES = { f32: 4, f16: 2, bf16: 2, i8: 1, fp8: 1 } as const;
 
@@ -35,9 +35,17 @@ export function plannerLimits({ multiprocessors }: GpuFacts, { numKvHeads = 1, h
     tallWorkers: workersPerHead(multiprocessors, numKvHeads),
     kvChunk: UNIT,
     pairCost: 0,
-    maxPartialRows: 65536,
+    maxPartialRows: mostPartialRows(numKvHeads, headDim),
     slack: { decode: 0.15, tall: Infinity },
   } satisfies Partial<PlannerOptions>;
+}
+
+/** Of the partial states of one attention: no more memory than this. */
+const MOST_PARTIAL_BYTES = 2 ** 28;
+
+/** Packed rows in partial states of a plan over pages of such heads. */
+export function mostPartialRows(numKvHeads: number, keyDim: number): number {
+  return Math.min(MOST_PARTIAL_ROWS, Math.floor(MOST_PARTIAL_BYTES / (numKvHeads * (4 * keyDim + 12))));
 }
 
 export class CudaKvPool implements KvPool {
@@ -51,11 +59,6 @@ export class CudaKvPool implements KvPool {
   readonly isLatentTiled: boolean;
   /** Pages of decodes come by bulk copies, from sm_90 on where shared memory has room for the ring. */
   readonly isBulk: boolean;
-  // Partial states of split tiles, for `stateRows` rows and each kv head; and how many blocks of a tile have written theirs.
-  stateRows = 0;
-  partialO = 0; // [stateRows, K, Dv] f32
-  partialMd = 0; // [stateRows, K] two f32
-  arrivals = 0; // [tile, K] i32
 
   constructor(spec: KvPoolSpec, address: number, byteLength: number, facts: GpuFacts) {
     this.spec = spec;

@@ -41,6 +41,8 @@ export interface QueueCounts {
 export class LaunchQueue {
   /** Hold launches back until `flush`, so that they can become a graph; else they go out as they come. */
   isHeld = false;
+  /** Launches are written and forgotten: a rehearsal (CudaDevice.reserveSteps). */
+  isRehearsal = false;
   readonly counts: QueueCounts = { launches: 0, graphReplays: 0, graphsMade: 0, knownSteps: 0 };
   /** Makes the launches that are begun with kernel 0, from their arguments: words[at] and those behind it. */
   external: (words: Int32Array, at: number) => void = () => {};
@@ -116,6 +118,7 @@ export class LaunchQueue {
   }
 
   end(): void {
+    if (this.isRehearsal) return;
     this.#meta[this.#count * META_WORDS + 7] = this.#at - this.#count * SLOT_WORDS;
     this.#count++;
     if (!this.isHeld) this.flush();

@@ -43,7 +43,7 @@ export class CudaStatePool implements StatePool {
 export abstract class CudaRecurrentOps extends CudaKvOps {
   allocStatePool(spec: StatePoolSpec): CudaStatePool {
     const bytes = 4 * spec.numSlots * spec.floats;
-    return new CudaStatePool(spec, this.runtime.context.alloc(bytes, `a state pool of ${spec.numSlots} slots`));
+    return new CudaStatePool(spec, this.runtime.allocPool(bytes, `a state pool of ${spec.numSlots} slots`));
   }
 
   copyStates(pool: StatePool, from: number, to: number): void {

@@ -1,5 +1,6 @@
 // What every group of ops needs: the context, the compiled kernels, the launch queue, and the operands of matmuls.
 
+import type { StepRoom } from "../device.js";
 import { check } from "./abi.js";
 import { KIND, type Kind } from "./codes.js";
 import type { CudaContext } from "./context.js";
@@ -8,10 +9,13 @@ import { LaunchQueue } from "./launch-queue.js";
 import { LowRankRoom } from "./low-rank.js";
 import { CudaModules } from "./modules.js";
 import { PageCopies } from "./page-copies.js";
+import { PartialStates } from "./partial-states.js";
 import { type CudaTensor, type Operand, ORDER, type Order } from "./tensor.js";
 
 const STAGING_BYTES = 16 * 2 ** 20;
 const COUNTER_BYTES = 16;
+/** What stays free for the driver: graphs, and kernels that no rehearsal called. */
+const DRIVER_BYTES = 256 * 2 ** 20;
 /**
  * On Hopper the most tokens of an operand in strip order. More go to the tile kernel, whose warps share what they read of them; each warp of
  * the stream kernel would read all of them for its strip.
@@ -27,6 +31,9 @@ export class CudaRuntime {
   readonly queue: LaunchQueue;
   readonly pageCopies: PageCopies;
   readonly lowRankRoom = new LowRankRoom();
+  readonly partials = new PartialStates();
+  /** What steps have at most, once it is known. */
+  stepRoom: StepRoom | null = null;
   /** Products of many tokens by cuBLASLt; null: it is not here, or its results would not be this GPU's kernels'. */
   readonly products: CudaProducts | null;
   /** Whether matmuls have Hopper's kernels (sm_90a): bulk copies for few tokens, wgmma for many. */
@@ -35,6 +42,7 @@ export class CudaRuntime {
   readonly counters: number;
   /** Sums of chains, then how many of each tile have come; zero between launches. */
   readonly parts: number;
+  readonly #rehearsed: number[] = [];
   readonly #pinned = new WeakMap<ArrayBufferLike, number>();
   readonly #staging: { address: number; buffer: ArrayBuffer };
 
@@ -53,6 +61,36 @@ export class CudaRuntime {
   /** Begins a launch over [n rows] x [columns]: one row per blockIdx.x, which alone goes beyond 65,535, blocks of 256 threads along the columns. */
   overRows(source: string, kernel: string, columns: number, n: number): LaunchQueue {
     return this.queue.begin(this.modules.functionOf(source, kernel), n, Math.ceil(columns / 256), 1, 256, 0);
+  }
+
+  /** A tenth of what is left stays free; where steps have what they need, little: for flights' tokens and integers, graphs of the driver. */
+  freeMemory(): number {
+    const free = this.context.freeBytes();
+    const margin = this.stepRoom === null ? free : DRIVER_BYTES + 0.02 * free;
+    return Math.floor(free - Math.min(0.1 * free, margin));
+  }
+
+  /** Memory of a pool; one of a rehearsal is taken back at its end. */
+  allocPool(bytes: number, what: string): number {
+    const address = this.context.alloc(bytes, what);
+    if (this.queue.isRehearsal) this.#rehearsed.push(address);
+    return address;
+  }
+
+  /** Launches of `run` are forgotten, and its pools taken back. */
+  rehearse(run: () => void): void {
+    const { queue } = this;
+    queue.flush();
+    queue.isRehearsal = true;
+    try {
+      run();
+      queue.settle();
+    } finally {
+      queue.deferred = null;
+      queue.isRehearsal = false;
+      this.context.synchronize();
+      for (const address of this.#rehearsed.splice(0)) this.context.free(address);
+    }
   }
 
   /** Host bytes to device memory, in stream order. Not for use in a step. */

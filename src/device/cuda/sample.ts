@@ -2,7 +2,7 @@
 // flight's embedding, and the kernel writes them to the host's memory too; log-probabilities come back by copies when the flight ends.
 
 import { DRAW, DRAW_WORDS, type Draws, MAX_TOP_LOGPROBS } from "../../core/draws.js";
-import type { TokenBuffer } from "../device.js";
+import type { StepRoom, TokenBuffer } from "../device.js";
 import { check } from "./abi.js";
 import type { GraphCache } from "./graph-cache.js";
 import type { CudaRuntime } from "./runtime.js";
@@ -12,6 +12,9 @@ const THREADS = 1024;
 /** Of few rows each has several blocks, which share its vocabulary; ids of one such block, at least. */
 const SHARED_ROWS = 64;
 const SHARED_IDS = 64;
+/** Words of biases and forbidden tokens of a row, and of tokens of all rows of a call: what there is room for from the start. */
+const ROW_LISTS = 256;
+const MOST_TOKENS = 2 ** 20;
 /** Bytes of Found, Best and Totals of sample.cuh. */
 const FOUND_BYTES = 16;
 const BEST_BYTES = 16;
@@ -74,6 +77,7 @@ export class CudaTokenBuffer implements TokenBuffer {
     this.#hostLogprobs = new Float32Array(host.buffer, 4 * maxRows, maxRows);
     this.#hostTopIds = new Int32Array(host.buffer, 8 * maxRows, tops);
     this.#hostTopLogprobs = new Float32Array(host.buffer, 8 * maxRows + 4 * tops, tops);
+    if (runtime.stepRoom !== null) this.#reserveCalls(runtime.stepRoom);
   }
 
   /** Samples entries [first, first + draws.count). */
@@ -214,7 +218,15 @@ export class CudaTokenBuffer implements TokenBuffer {
     this.#runtime.copyOut(this.#hostAddress + 4 * word, this.address + 4 * word, 4 * count);
   }
 
-  /** The next block of the flight, with room for so many words; grows by doubling, outside the hot path. */
+  /** Rows and masks of a call of all logit rows, prompts that penalties are about; rows alone of the calls of further ones. */
+  #reserveCalls({ maxTokens, maxLogitRows, vocabSize, maxContext }: StepRoom): void {
+    const rows = Math.min(maxTokens, maxLogitRows);
+    const lists = rows * (Math.ceil(vocabSize / 32) + ROW_LISTS) + Math.min(MOST_TOKENS, rows * maxContext);
+    for (let first = 0; first < this.maxRows; first += rows) this.#callFor(listsOf(rows) + (first === 0 ? lists : 0));
+    this.#numCalls = 0;
+  }
+
+  /** The next block of the flight, with room for so many words; grows by doubling where nobody has said what steps have. */
   #callFor(words: number): Block {
     const index = this.#numCalls++;
     const known = this.#calls[index];
@@ -223,7 +235,7 @@ export class CudaTokenBuffer implements TokenBuffer {
     queue.flush();
     context.synchronize();
     if (known !== undefined) context.free(known.device);
-    const capacity = Math.max(2 * words, 4096);
+    const capacity = this.#runtime.stepRoom !== null && this.#event === 0 ? words : Math.max(2 * words, 4096);
     const { address, buffer } = context.allocPinned(4 * capacity);
     const device = context.alloc(4 * capacity, "a flight's draws");
     const call = { host: address, ints: new Int32Array(buffer, 0, capacity), device, capacity };

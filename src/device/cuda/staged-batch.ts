@@ -11,12 +11,12 @@
 import { AdapterRows } from "../../core/adapter-rows.js";
 import type { AttentionPlan } from "../../core/attention-plan.js";
 import type { Batch } from "../../core/batch.js";
-import type { StagedBatch } from "../device.js";
+import type { StagedBatch, StepRoom } from "../device.js";
 import { check } from "./abi.js";
 import { AdapterItems } from "./adapter-items.js";
 import type { GraphCache } from "./graph-cache.js";
 import type { CudaRuntime } from "./runtime.js";
-import { addPlanToKey, newStagedPlan, PlanWriter, planInts, type StagedPlan } from "./staged-plan.js";
+import { addPlanToKey, mostPlanInts, newStagedPlan, PlanWriter, planInts, type StagedPlan } from "./staged-plan.js";
 
 const HEADER = 64;
 export const GROUPS_AT = 8;
@@ -63,6 +63,7 @@ export class CudaStagedBatch implements StagedBatch {
     this.tokenItems = new AdapterItems(maxTokens);
     this.logitItems = new AdapterItems(maxTokens);
     runtime.lowRankRoom.reserveRows(runtime, maxTokens);
+    if (runtime.stepRoom !== null) this.#reserve(mostInts(runtime.stepRoom, maxTokens));
   }
 
   /** `previous`: the device's tokens of the flight before, or 0. */
@@ -148,7 +149,7 @@ export class CudaStagedBatch implements StagedBatch {
     return this.step + 4 * at;
   }
 
-  /** Grows by doubling. */
+  /** Grows by doubling where nobody has said what steps have. */
   #reserve(ints: number): void {
     if (ints <= this.#capacity) return;
     const { context, queue } = this.#runtime;
@@ -165,6 +166,13 @@ export class CudaStagedBatch implements StagedBatch {
       this.#ring.push({ address, ints: new Int32Array(buffer), event: Number(out[0]), isUsed: false });
     }
   }
+}
+
+/** Of any batch, items of adapters included. */
+function mostInts({ numPages, numGroups, groupSizes }: StepRoom, maxTokens: number): number {
+  let ints = HEADER + 10 * maxTokens + 52 + 2 * 8 * maxTokens + numGroups * (16 + 2 * maxTokens) + numPages;
+  for (const groupSize of groupSizes) ints += mostPlanInts(maxTokens, groupSize);
+  return ints;
 }
 
 /** An upper bound of the block's length. */

@@ -13,6 +13,8 @@ import type { GraphCache } from "./graph-cache.js";
 
 /** Keys of a unit: attention.cuh. */
 export const UNIT = 128;
+/** Packed rows in the partial states of a plan, at most. */
+export const MOST_PARTIAL_ROWS = 65536;
 /** Tiles of at most this many packed rows are the decode kernel's. */
 const DECODE_ROWS = 16;
 /** Rows of an extend kernel's block. */
@@ -38,6 +40,12 @@ export interface StagedPlan {
 /** An upper bound of a plan's integers. */
 export function planInts({ numItems }: AttentionPlan): number {
   return 4 + HEADER + ITEM * numItems;
+}
+
+/** Of any plan: an item for each tile of 16 packed rows or a row's rest, and for each part of those that are split. */
+export function mostPlanInts(maxTokens: number, groupSize: number): number {
+  const numTiles = maxTokens * (1 + ceilDiv(groupSize, DECODE_ROWS));
+  return 4 + HEADER + ITEM * (numTiles + MOST_PARTIAL_ROWS / DECODE_ROWS);
 }
 
 export class PlanWriter {
@@ -157,18 +165,15 @@ export class PlanWriter {
   }
 }
 
-/** What launches take of a plan (kv-ops.ts): grids of few sizes, and room for its partial states. */
+/** What launches take of a plan (kv-ops.ts): grids of few sizes. */
 export function addPlanToKey(key: GraphCache, plan: StagedPlan): void {
-  const { group, maxRows, stateRows, numDecodes, numExtends, numPartials, numTiles } = plan;
+  const { group, maxRows, numDecodes, numExtends, numTiles } = plan;
   key
     .add(group)
     .add(bucket(numDecodes))
     .add(bucket(numExtends))
     .add(bucket(numDecodes + numExtends));
-  key
-    .add(numTiles === 0 ? 0 : 1)
-    .add(numExtends === 0 ? 0 : Math.ceil(maxRows / EXTEND_ROWS))
-    .atMost(numPartials * stateRows);
+  key.add(numTiles === 0 ? 0 : 1).add(numExtends === 0 ? 0 : Math.ceil(maxRows / EXTEND_ROWS));
 }
 
 export function newStagedPlan(): StagedPlan {

@@ -6,7 +6,7 @@ import { AdapterSites } from "../../adapters/attach.js";
 import { openAdapter } from "../../adapters/open.js";
 import { CacheManager } from "../../cache/cache-manager.js";
 import { HostTier } from "../../cache/host-tier.js";
-import type { EngineConfig } from "../../config/engine-config.js";
+import { ADAPTER_MEMORY, type EngineConfig } from "../../config/engine-config.js";
 import { packageVersion } from "../../config/version.js";
 import { PagodaError } from "../../core/errors.js";
 import { alignUp, ceilDiv } from "../../core/math.js";
@@ -36,6 +36,7 @@ import { RECORD_FORMAT } from "./page-record.js";
 import { PictureRows } from "./picture-rows.js";
 import { poolSizes } from "./pool-sizes.js";
 import { PrefixStore, type PrefixStoreOptions } from "./prefix-store.js";
+import { reserveSteps } from "./reserve-steps.js";
 import { denseLayers, verdictLayer } from "./text-layers.js";
 import { visionFor } from "./vision.js";
 import { warmUp } from "./warm-up.js";
@@ -143,8 +144,17 @@ async function loadOn(
   const schedulerOptions = { mode, pageSize, maxPagesPerBatch, idealChunk, fixedChunk, targetStepMs };
   const maxChunk = chunkOf(schedulerOptions);
   const page = { pageSize, dtype: kvDtypeOf(config, device, spec) };
+  const plannersOf = (plans: readonly PlanSpec[], first: number) =>
+    plans.map((plan) => {
+      const placed = { ...plan, group: first + plan.group };
+      return plannerFor(placed, specs, device, config.split, page.dtype);
+    });
+  reserveSteps(device, { model, predictor, specs, plannersOf, page, maxTokens, maxLogitRows, maxContext });
   const pageBytes = pageBytesOf(specs, device, page);
-  const sizes = poolSizes(config, device, { caches: specs, pageBytes, pageSize, maxContext, maxChunk });
+  const adapterBytes = (config.adapterMemory ?? ADAPTER_MEMORY) * 2 ** 20;
+  const isAside = device.info.hasOwnMemory && (config.adapterMemory !== null || config.adapter.length > 0);
+  const asideBytes = isAside ? adapterBytes : 0;
+  const sizes = poolSizes(config, device, { caches: specs, pageBytes, pageSize, maxContext, maxChunk, asideBytes });
   const caches = allocCaches(specs, device, page, sizes);
   const { ofModel, ofPredictor } = splitCaches(caches, spec.caches, predictor);
   const groups = specs.map((cache, g) => ({ ...cache, numPages: sizes[g]! }));
@@ -155,11 +165,6 @@ async function loadOn(
   const { timeOrigin } = performance;
   const clock = () => timeOrigin + performance.now();
   const scheduler = new Scheduler(schedulerOptions, cache, clock);
-  const plannersOf = (plans: readonly PlanSpec[], first: number) =>
-    plans.map((plan) => {
-      const placed = { ...plan, group: first + plan.group };
-      return plannerFor(placed, specs, device, config.split, page.dtype);
-    });
   const compiler = compilerFor(checkpoint, spec.vocabSize, config.grammarSeconds);
   const core = new EngineCore({
     name: checkpoint.name,
@@ -196,7 +201,7 @@ async function loadOn(
   const adapters = new AdapterPool({
     device,
     sites: new AdapterSites(device, linears),
-    maxBytes: config.adapterMemory * 2 ** 20,
+    maxBytes: adapterBytes,
     open: (path) => openAdapter(path, checkpoint.config),
     isInFlight: (slot) => core.isAdapterInFlight(slot),
   });

@@ -66,6 +66,11 @@ test("when nobody says otherwise, memory for 64 of the longest sequences is take
   assert.deepEqual(sizesFor([FULL], [MIB], { kvMemoryMb: 2 }), [2], "two pages are enough");
 });
 
+test("what is set aside for adapters is not the pools'", () => {
+  const needs = { ...NEEDS, caches: [FULL], pageBytes: [1000], asideBytes: 100_000 };
+  assert.deepEqual(poolSizes({ numPages: null, kvMemoryMb: null }, new RoomyDevice(357_000, 1e12), needs), [1 + 256]);
+});
+
 test("short contexts need no more window pages than they have; windows of chunks count alike", () => {
   const config = { numPages: 10, kvMemoryMb: null };
   const needs = { ...NEEDS, pageBytes: [1, 1] };

@@ -20,6 +20,8 @@ export interface PoolNeeds {
   readonly maxContext: number;
   /** The longest chunk of a step, in tokens. */
   readonly maxChunk: number;
+  /** Of the memory that the device may use: what adapters will take. Left out: nothing. */
+  readonly asideBytes?: number;
 }
 
 /** Sequences of full length the pools are made for when nobody says otherwise. */
@@ -75,8 +77,8 @@ function windowPages({ window = 0, attentionChunk = 0 }: CacheSpec, { pageSize, 
 
 /** Typical sequences in the memory that the device may use, or in exactly what was asked for. */
 function sequencesThatFit(memoryMb: number | null, device: Device, needs: PoolNeeds): number {
-  const { caches, pageBytes, maxContext } = needs;
-  const bytes = memoryMb === null ? device.freeMemory() : memoryMb * 2 ** 20;
+  const { caches, pageBytes, maxContext, asideBytes = 0 } = needs;
+  const bytes = memoryMb === null ? device.freeMemory() - asideBytes : memoryMb * 2 ** 20;
   const limit = Math.min(bytes, device.info.maxPoolBytes);
   const nullBytes = pageBytes.reduce((sum, size) => sum + size, 0); // of the null pages
   if (limit < 2 * nullBytes) {
@@ -84,7 +86,7 @@ function sequencesThatFit(memoryMb: number | null, device: Device, needs: PoolNe
       device: device.info.name,
       value: 2 * nullBytes,
       what: "two pages of the KV cache",
-      limit: Math.floor(limit),
+      limit: Math.max(0, Math.floor(limit)),
       remedy: "Free memory, raise kvMemoryMb or lower pageSize.",
     });
   }
