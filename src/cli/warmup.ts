@@ -1,13 +1,12 @@
 // `pagoda warmup`: compiles every kernel for this GPU now, so that the first start of a model does not wait for it; needed only where the
-// package holds no compiled kernels for the GPU. With --model it also tries cuBLASLt's algorithms on steps of prompts (docs/internals/cuda.md) and shows what the first decode steps of each size cost, and that the
-// later ones are replays of graphs; `--warmup` of an engine takes those steps before it is ready.
+// package holds no compiled kernels for the GPU. With --model it also shows what the first decode steps of each size cost, and that the later ones
+// are replays of graphs; an engine with --warmup takes those steps before it is ready.
 
 import { engineConfig } from "../config/engine-config.js";
 import { fromEnvironment, type OptionTable } from "../config/options.js";
 import { errorFor } from "../core/errors.js";
-import { openDevice } from "../engine/core/devices.js";
 import { loadEngine } from "../engine/core/load.js";
-import { STEPS, warmPrompts, warmUp } from "../engine/core/warm-up.js";
+import { STEPS, warmUp } from "../engine/core/warm-up.js";
 import { resolveModel } from "../formats/hub/hub.js";
 import { hasHelped, parseFlags } from "./args.js";
 import { withLoadProgress } from "./bench/progress.js";
@@ -57,22 +56,11 @@ async function compileKernels(device: string): Promise<void> {
 async function takeFirstSteps(options: Record<string, unknown>, maxRows: number): Promise<void> {
   const config = engineConfig(options);
   const model = await resolveModel(config.model);
-  let chunk = 0;
-  const { core, facts } = await withLoadProgress((onProgress) =>
-    loadEngine({ ...config, model }, onProgress, async (chosen) => {
-      const device = await openDevice(chosen);
-      device.autotune?.();
-      chunk = config.idealChunk ?? device.info.promptChunk;
-      return device;
-    }),
-  );
-  const { maxContext, pageSize } = facts;
-  const prompts = await warmPrompts(core, config.maxPagesPerBatch * pageSize, Math.min(chunk, maxContext - 1));
+  const { core, facts } = await withLoadProgress((onProgress) => loadEngine({ ...config, model }, onProgress));
   const start = performance.now();
   const sizes = await warmUp(core, maxRows);
   const seconds = ((performance.now() - start) / 1000).toFixed(1);
   core.close();
-  process.stdout.write(`Steps of ${prompts.join(", ")} prompt tokens were taken\n`);
   process.stdout.write(
     renderTable({
       caption: `Decode steps of a new engine on ${facts.device}: ${sizes.length} sizes in ${seconds} s`,

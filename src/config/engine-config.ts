@@ -132,10 +132,10 @@ export interface EngineConfig {
 /** The model every command uses when none is named. */
 export const BUNDLED_MODEL = fileURLToPath(new URL("../../../models/pagoda-stories-16m", import.meta.url));
 
-/** Every option of an engine: type, range, default and what it is for. */
 /** MiB of adapters, where nobody says more. */
 export const ADAPTER_MEMORY = 1024;
 
+/** Every option of an engine: type, range, default and what it is for. */
 export const ENGINE_OPTIONS = {
   model: {
     type: "string",

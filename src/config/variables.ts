@@ -6,7 +6,6 @@ export const VARIABLES = {
   PAGODA_PIN_THREADS: "`1`: every thread of the cpu device stays on a processor of its own (Linux)",
   PAGODA_CUDA_DRIVER: "path of libcuda, where the loader does not find it",
   PAGODA_NVRTC: "path of libnvrtc, where the loader does not find it",
-  PAGODA_CUBLASLT: "`on`, or the path of libcublasLt: products of more than 32 tokens may be its",
   PAGODA_CUDA_ARCH: "`sm_80`, `sm_86`: the kernels of such a GPU on a later one (for tests)",
   PAGODA_CUDA_SERIAL: "set: each kernel waits for the end of the one ahead (for measurements)",
   PAGODA_CUDA_CHECK: "set: launches of known steps are written all the same and compared (for tests)",

@@ -148,8 +148,6 @@ export interface Device {
   ): void;
   /** out[t, head h] = x[t, head h] @ weights[h]^T for n rows: heads begin outHead columns apart in out and xHead in x. */
   headMatmul(out: Tensor, x: Tensor, weights: HeadWeights, outHead: number, xHead: number, n: number): void;
-  /** From here on, where a library could serve an op in place of a kernel, both are tried and the faster one is remembered: before traffic. */
-  autotune?(): void;
   /**
    * out = act(gate) * up in one pass, where gate and up are the first and the second half of x @ weight^T. Returns false, having done
    * nothing, where the device cannot for this weight; left out where it never can.

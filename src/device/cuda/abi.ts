@@ -1,5 +1,5 @@
 // The only file of the cuda device that touches the FFI: the functions of the CUDA driver (libcuda), of the run-time compiler
-// (libnvrtc) and of cuBLASLt that it calls, and one checked call that names function, status and arguments when one of them fails.
+// (libnvrtc) that it calls, and one checked call that names function, status and arguments when one of them fails.
 //
 // Argument types: "addr" is a native address or handle held in a plain number (48 bits fit a double), "buf" a typed array or
 // string lent for the call; both are pointers to C.
@@ -73,31 +73,11 @@ export const COMPILER = {
   version: ["nvrtcVersion", BUF, BUF],
 } as const satisfies Record<string, readonly [string, ...AbiType[]]>;
 
-/** All return a cublasStatus_t, the version a number. */
-export const CUBLASLT = {
-  version: ["cublasLtGetVersion"],
-  create: ["cublasLtCreate", BUF],
-  destroy: ["cublasLtDestroy", ADDR],
-  productCreate: ["cublasLtMatmulDescCreate", BUF, I32, I32],
-  productSet: ["cublasLtMatmulDescSetAttribute", ADDR, I32, BUF, U64],
-  layoutCreate: ["cublasLtMatrixLayoutCreate", BUF, I32, U64, U64, U64],
-  layoutSet: ["cublasLtMatrixLayoutSetAttribute", ADDR, I32, BUF, U64],
-  preferenceCreate: ["cublasLtMatmulPreferenceCreate", BUF],
-  preferenceSet: ["cublasLtMatmulPreferenceSetAttribute", ADDR, I32, BUF, U64],
-  choose: ["cublasLtMatmulAlgoGetHeuristic", ADDR, ADDR, ADDR, ADDR, ADDR, ADDR, ADDR, I32, BUF, BUF],
-  multiply: [
-    "cublasLtMatmul",
-    ...([ADDR, ADDR, BUF, ADDR, ADDR, ADDR, ADDR, BUF] as const),
-    ...([ADDR, ADDR, ADDR, ADDR, BUF, ADDR, U64, ADDR] as const),
-  ],
-} as const satisfies Record<string, readonly [string, ...AbiType[]]>;
-
 type Argument<T> = T extends "buf" ? ArrayBufferView | string : number;
 type Arguments<T> = T extends readonly [string, ...infer Rest] ? { [I in keyof Rest]: Argument<Rest[I]> } : never;
 export type Functions<Table> = { readonly [Name in keyof Table]: (...args: Arguments<Table[Name]>) => number };
 export type Driver = Functions<typeof DRIVER>;
 export type Compiler = Functions<typeof COMPILER>;
-export type CublasLtFunctions = Functions<typeof CUBLASLT>;
 
 const KOFFI_TYPE: Record<AbiType, string> = {
   i32: "int32_t",
@@ -138,13 +118,6 @@ export function check(driver: Driver, status: number, name: keyof typeof DRIVER,
   if (status === 0) return;
   const call = `${DRIVER[name][0]}(${args.map(shown).join(", ")})`;
   throw errorFor("device_call", { device: "cuda", call, status, reason: errorName(driver, status) });
-}
-
-/** The same of a call of cuBLASLt. */
-export function checkProduct(status: number, name: keyof typeof CUBLASLT, ...args: readonly unknown[]): void {
-  if (status === 0) return;
-  const call = `${CUBLASLT[name][0]}(${args.map(shown).join(", ")})`;
-  throw errorFor("device_call", { device: "cuda", call, status, reason: `cuBLAS status ${status}` });
 }
 
 /** The driver's own name of a status: CUDA_ERROR_... */

@@ -39,9 +39,8 @@ import type { CudaRotary } from "./kv-ops.js";
 import { type CudaKvPool, plannerLimits } from "./kv-pool.js";
 import type { Graph } from "./launch-queue.js";
 import { type CudaLowRank, CudaLowRanks, loadLowRank } from "./low-rank.js";
-import { canGate, canHoldOthers, launchMatmul, type Product } from "./matmul.js";
+import { canGate, canHoldOthers, launchMatmul, productOf } from "./matmul.js";
 import { CudaRecurrentOps } from "./recurrent-ops.js";
-import { addressOf } from "./row-ops.js";
 import { RowUploads } from "./row-uploads.js";
 import { CudaRuntime } from "./runtime.js";
 import { CudaTokenBuffer, EditScratch } from "./sample.js";
@@ -387,10 +386,6 @@ export class CudaDevice extends CudaRecurrentOps implements Device {
     return this.runtime.modules.loadAll(names);
   }
 
-  autotune(): void {
-    if (this.runtime.products !== null) this.runtime.products.tuner.isTrying = true;
-  }
-
   // --- for measurements: memory given back, and written, by hand ---------------------------------------------------------
 
   free(tensor: Tensor): void {
@@ -402,8 +397,7 @@ export class CudaDevice extends CudaRecurrentOps implements Device {
 
   freeWeight(weight: Weight): void {
     this.synchronize();
-    const { address, rowsAddress } = weight as CudaWeight;
-    for (const block of [address, rowsAddress]) this.runtime.context.free(block);
+    this.runtime.context.free((weight as CudaWeight).address);
   }
 
   freePool(pool: KvPool): void {
@@ -445,13 +439,4 @@ export class CudaDevice extends CudaRecurrentOps implements Device {
   close(): void {
     this.runtime.close();
   }
-}
-
-function productOf(options: MatmulOptions | undefined): Product {
-  return {
-    bias: addressOf(options?.bias ?? null),
-    scale: options?.scale ?? 1,
-    accumulate: options?.accumulate === true,
-    gate: -1,
-  };
 }

@@ -1,7 +1,7 @@
 // Kernel launches of a step, queued and handed to the driver together: as a CUDA graph when the very same list was launched before,
 // else one by one.
 //
-// A launch is a kernel (or a library's call, `external`), a grid and one struct of arguments. The structs lie in native memory that is reused from step to step;
+// A launch is a kernel, a grid and one struct of arguments. The structs lie in native memory that is reused from step to step;
 // writing a launch is a few stores. Everything that varies between decode steps of one size (tokens, positions, pages, plans) is
 // in the staged integers, at addresses that depend on the size alone: so the lists of two such steps are equal word for word, and
 // comparing them is all the bookkeeping that graphs need. Nothing else can go stale.
@@ -44,8 +44,6 @@ export class LaunchQueue {
   /** Launches are written and forgotten: a rehearsal (CudaDevice.reserveSteps). */
   isRehearsal = false;
   readonly counts: QueueCounts = { launches: 0, graphReplays: 0, graphsMade: 0, knownSteps: 0 };
-  /** Makes the launches that are begun with kernel 0, from their arguments: words[at] and those behind it. */
-  external: (words: Int32Array, at: number) => void = () => {};
   readonly #context: CudaContext;
   readonly #words: Int32Array; // [CAPACITY, SLOT_WORDS]
   readonly #floats: Float32Array;
@@ -201,15 +199,6 @@ export class LaunchQueue {
     for (let i = 0; i < this.#count; i++) {
       const at = i * META_WORDS;
       const kernel = (meta[at]! >>> 0) + (meta[at + 1]! >>> 0) * 0x1_0000_0000;
-      if (kernel === 0) {
-        try {
-          this.external(this.#words, i * SLOT_WORDS);
-        } catch (error) {
-          this.#count = 0;
-          throw error;
-        }
-        continue;
-      }
       const words = this.#configWords;
       words[0] = meta[at + 2]!;
       words[1] = meta[at + 3]!;

@@ -1,7 +1,9 @@
 // Which matmul kernel serves a product, and how it is launched. All of them sum K in one order that does not depend on the number
 // of rows.
 
+import type { MatmulOptions } from "../device.js";
 import { type Format, KIND } from "./codes.js";
+import { addressOf } from "./row-ops.js";
 import { type CudaRuntime, MOST_TILES, PARTS_BYTES, STREAM_TOKENS, stripWidth } from "./runtime.js";
 import { CHAINS, type CudaTensor, type CudaWeight, type Operand, ORDER } from "./tensor.js";
 
@@ -11,6 +13,15 @@ export interface Product {
   readonly accumulate: boolean;
   /** Code of the activation between gate and up, whose rows follow the gate's; -1: a plain product. */
   readonly gate: number;
+}
+
+export function productOf(options: MatmulOptions | undefined): Product {
+  return {
+    bias: addressOf(options?.bias ?? null),
+    scale: options?.scale ?? 1,
+    accumulate: options?.accumulate === true,
+    gate: -1,
+  };
 }
 
 /** Warps of a block, each with a strip of 16 rows, and stages of the ring: enough blocks for all SMs, 48-64 KB in flight on each. */
@@ -54,7 +65,6 @@ export function launchMatmul(
     epilogue(runtime, out, product).long(x.stride).int(n).int(weight.rows).int(weight.cols).int(0).end();
     return;
   }
-  if (runtime.products?.take(out, x, weight, n, product) === true) return;
   const operand = runtime.operandOf(x, n, weight.kind);
   if (operand.order === ORDER.tile) tiles(runtime, out, operand, weight, n, product);
   else if (runtime.isHopper) streams(runtime, out, operand, weight, n, product, holdsOthers);

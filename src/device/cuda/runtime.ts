@@ -4,13 +4,12 @@ import type { StepRoom } from "../device.js";
 import { check } from "./abi.js";
 import { KIND, type Kind } from "./codes.js";
 import type { CudaContext } from "./context.js";
-import { type CudaProducts, openProducts } from "./gemm.js";
 import { LaunchQueue } from "./launch-queue.js";
 import { LowRankRoom } from "./low-rank.js";
 import { CudaModules } from "./modules.js";
 import { PageCopies } from "./page-copies.js";
 import { PartialStates } from "./partial-states.js";
-import { type CudaTensor, type Operand, ORDER, type Order } from "./tensor.js";
+import { type CudaTensor, type Operand, ORDER } from "./tensor.js";
 
 const STAGING_BYTES = 16 * 2 ** 20;
 const COUNTER_BYTES = 16;
@@ -34,8 +33,6 @@ export class CudaRuntime {
   readonly partials = new PartialStates();
   /** What steps have at most, once it is known. */
   stepRoom: StepRoom | null = null;
-  /** Products of many tokens by cuBLASLt; null: it is not here, or its results would not be this GPU's kernels'. */
-  readonly products: CudaProducts | null;
   /** Whether matmuls have Hopper's kernels (sm_90a): bulk copies for few tokens, wgmma for many. */
   readonly isHopper: boolean;
   /** Integers that kernels count in, zero between launches: what blocks of the attention kernels have taken. */
@@ -55,7 +52,6 @@ export class CudaRuntime {
     this.#staging = context.allocPinned(STAGING_BYTES);
     this.counters = context.alloc(COUNTER_BYTES, "counters");
     this.parts = this.isHopper ? context.alloc(PARTS_BYTES + 4 * MOST_TILES, "sums of chains") : 0;
-    this.products = this.isHopper ? openProducts(this) : null;
   }
 
   /** Begins a launch over [n rows] x [columns]: one row per blockIdx.x, which alone goes beyond 65,535, blocks of 256 threads along the columns. */
@@ -158,13 +154,11 @@ export class CudaRuntime {
     return this.queue.long(0).int(0).int(0).int(0).int(0);
   }
 
-  /** The operand of the first n rows of x in `kind`: the one its producer wrote, else converted now. `wanted`: the order of many tokens. */
-  operandOf(x: CudaTensor, n: number, kind: Kind, wanted: Order = ORDER.tile): Operand {
+  /** The operand of the first n rows of x in `kind`: the one its producer wrote, else converted now. */
+  operandOf(x: CudaTensor, n: number, kind: Kind): Operand {
     x.operand ??= this.#newOperand(x, kind);
     const operand = x.operand;
-    operand.wanted = wanted;
-    const isReady = operand.version === x.storage.version && operand.kind === kind && operand.n === n;
-    if (isReady && operand.order === this.#orderOf(operand, n)) return operand;
+    if (operand.version === x.storage.version && operand.kind === kind && operand.n === n) return operand;
     this.#layOut(operand, n, kind);
     operand.version = x.storage.version;
     const pairs = operand.paddedCols / 2;
@@ -188,23 +182,16 @@ export class CudaRuntime {
       version: -1,
       kind,
       order: ORDER.strip,
-      wanted: ORDER.tile,
       tokens8: 0,
       n: 0,
     };
   }
 
-  #orderOf({ wanted }: Operand, n: number): Order {
-    return this.isHopper && n > STREAM_TOKENS ? wanted : ORDER.strip;
-  }
-
   #layOut(operand: Operand, n: number, kind: Kind): void {
     operand.kind = kind;
     operand.n = n;
-    operand.order = this.#orderOf(operand, n);
-    const { order, paddedCols } = operand;
-    operand.tokens8 =
-      order === ORDER.rows ? paddedCols : order === ORDER.tile ? Math.ceil(n / 256) * 32 : stripTiles(n);
+    operand.order = this.isHopper && n > STREAM_TOKENS ? ORDER.tile : ORDER.strip;
+    operand.tokens8 = operand.order === ORDER.tile ? Math.ceil(n / 256) * 32 : stripTiles(n);
   }
 
   /** Milliseconds of device time of what `run` queues. Not for use in a step. */
@@ -234,7 +221,6 @@ export class CudaRuntime {
   }
 
   close(): void {
-    this.products?.close();
     this.queue.close();
     this.pageCopies.close();
     this.modules.close();

@@ -9,7 +9,7 @@ export interface Storage {
 }
 
 /** ORDER_* of native/cuda/common.cuh. */
-export const ORDER = { strip: 0, tile: 1, rows: 2 } as const;
+export const ORDER = { strip: 0, tile: 1 } as const;
 export type Order = (typeof ORDER)[keyof typeof ORDER];
 
 /** The numbers of a tensor as the tensor cores read them (native/cuda/common.cuh): valid while its version is the storage's. */
@@ -20,8 +20,6 @@ export interface Operand {
   version: number;
   kind: Kind;
   order: Order;
-  /** The order that its last reader wanted of many tokens, in which producers write it. */
-  wanted: Order;
   tokens8: number;
   n: number;
 }
@@ -61,8 +59,6 @@ export class CudaWeight implements Weight {
   readonly byteLength: number;
   /** Steps of 64 columns that are summed in one chain; the sums of chains are added in order, in every kernel. */
   readonly chainSteps: number;
-  /** A copy in rows, for cuBLASLt (gemm.ts): its address; 0: not made; -1: there was no room. */
-  rowsAddress = 0;
 
   constructor(address: number, rows: number, cols: number, format: Format) {
     this.address = address;

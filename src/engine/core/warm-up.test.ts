@@ -6,7 +6,7 @@ import { engineConfig } from "../../config/engine-config.js";
 import { createEngine } from "../client/engine.js";
 import type { AddMessage } from "../messages.js";
 import { loadEngine } from "./load.js";
-import { STEPS, warmPrompts, warmUp } from "./warm-up.js";
+import { STEPS, warmUp } from "./warm-up.js";
 
 test("a warm-up leaves nothing behind: counts, pages and answers are those of a new engine", async () => {
   const model = writeTinyCheckpoint();
@@ -22,21 +22,6 @@ test("a warm-up leaves nothing behind: counts, pages and answers are those of a 
     answers.push(samples[0]!.tokenIds);
   }
   assert.deepEqual(answers[1], answers[0]);
-});
-
-test("prompts of a warm-up: powers of two that the step and the pool hold, in chunks", async () => {
-  const { core } = await loadEngine(
-    engineConfig({ model: writeTinyCheckpoint(), device: "reference", numPages: 70, maxPagesPerBatch: 64 }),
-    () => {},
-  );
-  assert.deepEqual(await warmPrompts(core, 256, 48), [128, 256]);
-  assert.deepEqual(await warmPrompts(core, 4096, 48), [128, 256, 512]);
-  const { running, waiting, pagesUsed, requestsFinished } = core.stats();
-  assert.deepEqual(
-    { running, waiting, pagesUsed, requestsFinished },
-    { running: 0, waiting: 0, pagesUsed: 0, requestsFinished: 0 },
-  );
-  core.close();
 });
 
 test("decodes of a warm-up: one row to eight, then powers of two that the limit and the pool hold, ten steps of each", async () => {
@@ -97,22 +82,4 @@ test("of ten steps the longest of the first four, the middle one of the others, 
     assert.deepEqual([salt, priority, arrivalMs], [callId, 0, 0]);
   }
   assert.equal(new Set(added.map(({ callId }) => callId)).size, 3);
-});
-
-test("prompts of a warm-up fill a step in rows of a chunk at most, and get a token each", async () => {
-  const { core } = new RecordedCore({ pages: 70, maxPagesPerBatch: 32 });
-  const added: [number, number | null][] = [];
-  const add = core.add.bind(core);
-  core.add = (message) => {
-    added.push([message.prompt.length, message.sampling.maxTokens]);
-    add(message);
-  };
-  assert.deepEqual(await warmPrompts(core, 127, 48), []);
-  assert.deepEqual(await warmPrompts(core, 4096, 64), [128]);
-  assert.deepEqual(added.splice(0), [
-    [64, 1],
-    [64, 1],
-  ]);
-  await warmPrompts(core, 128, 500);
-  assert.deepEqual(added, [[128, 1]]);
 });

@@ -33,20 +33,6 @@ export async function warmUp(core: EngineCore, maxRows: number): Promise<WarmedS
   return warmed;
 }
 
-/** Steps of prompts of 128, 256, ... up to `maxTokens` in all, at most `chunk` of them of one prompt. Their pages stay in the cache. */
-export async function warmPrompts(core: EngineCore, maxTokens: number, chunk: number): Promise<number[]> {
-  const { pagesTotal, pageSize } = core.stats();
-  const sizes: number[] = [];
-  for (let size = 128; size <= Math.min(maxTokens, (pageSize * pagesTotal) / 2); size *= 2) sizes.push(size);
-  for (const size of sizes) {
-    const length = Math.min(size, chunk);
-    for (let r = 0; r < size / length; r++) addRow(core, `warm-up-prompt-${size}-${r}`, length, 1);
-    await runAll(core, `${size} prompt tokens`);
-  }
-  core.recorder.clear();
-  return sizes;
-}
-
 async function warmSize(core: EngineCore, rows: number): Promise<WarmedSize> {
   const replaysOf = () => core.stats().deviceUsage?.graphReplays ?? 0;
   const before = replaysOf();
