@@ -46,8 +46,11 @@ function noise(dtype: TensorDtype, shape: readonly number[], spread: number, mea
   });
   const floats = new Float32Array(count);
   for (let at = 0; at < count; at += pool.length) floats.set(pool.subarray(0, Math.min(pool.length, count - at)), at);
-  if (dtype === "f32") return new Uint8Array(floats.buffer);
   const words = new Uint32Array(floats.buffer);
+  if (dtype === "f32") {
+    for (let i = 0; i < count; i++) words[i]! &= 0xffff0000;
+    return new Uint8Array(floats.buffer);
+  }
   const half = new Uint16Array(count);
   for (let i = 0; i < count; i++) half[i] = dtype === "bf16" ? words[i]! >>> 16 : f16(words[i]!);
   return new Uint8Array(half.buffer);
@@ -84,6 +87,7 @@ function make(file: string): void {
     add(`${name}.weight`, dtype, [rows, cols], 1 / Math.sqrt(cols));
     add(`${name}.bias`, "f32", [rows], 0.1);
   };
+  // As llama.cpp's converter writes it: f32, of numbers that were bf16.
   add("v.patch_embd.weight", dtype === "bf16" ? "f32" : dtype, [HIDDEN, 3, patch, patch], 0.03);
   add("v.patch_embd.bias", "f32", [HIDDEN], 0.1);
   add("v.position_embd.weight", "f32", [side * side, HIDDEN], 0.1);

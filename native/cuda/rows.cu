@@ -91,10 +91,11 @@ __device__ __forceinline__ void norm_row(const NormArgs& a) {
   });
 }
 
-// rms of rows of up to QUADS * 1024 columns, in quads that are aligned. Few threads: of one row, each warp's instructions are time that all wait for.
+// rms, or mean and variance, of rows of up to QUADS * 1024 columns, in quads that are aligned. Few threads: of one row, each warp's instructions are
+// time that all wait for.
 #define SHORT_THREADS 256
-template <int QUADS>
-__device__ __forceinline__ void short_rms_row(const NormArgs& a) {
+template <int QUADS, bool IS_RMS>
+__device__ __forceinline__ void short_row(const NormArgs& a) {
   __shared__ float scratch[32];
   const int t = blockIdx.x;
   const float* x = a.x + t * a.xStride;
@@ -105,23 +106,39 @@ __device__ __forceinline__ void short_rms_row(const NormArgs& a) {
   wait_for_others();
 #pragma unroll
   for (int i = 0; i < QUADS; i++) v[i] = column(i) < a.cols ? *(const Quad*)(x + column(i)) : Quad{{0.f, 0.f, 0.f, 0.f}};
-  float sum = 0.f;
+  float mean = 0.f, sum = 0.f;
+  if (!IS_RMS) {
 #pragma unroll
-  for (int i = 0; i < QUADS; i++)
+    for (int i = 0; i < QUADS; i++)
 #pragma unroll
-    for (int j = 0; j < 4; j++) sum = fmaf(v[i].v[j], v[i].v[j], sum);
+      for (int j = 0; j < 4; j++) sum += v[i].v[j];  // zero behind the last column
+    mean = block_sum(sum, scratch) / a.cols;
+    sum = 0.f;
+  }
+#pragma unroll
+  for (int i = 0; i < QUADS; i++) {
+    if (column(i) >= a.cols) break;
+#pragma unroll
+    for (int j = 0; j < 4; j++) {
+      const float d = IS_RMS ? v[i].v[j] : v[i].v[j] - mean;
+      sum = fmaf(d, d, sum);
+    }
+  }
   const float factor = 1.f / sqrtf(block_sum(sum, scratch) / a.cols + a.eps);
 #pragma unroll
   for (int i = 0; i < QUADS; i++) {
     if (column(i) >= a.cols) break;
 #pragma unroll
-    for (int j = 0; j < 4; j++) v[i].v[j] = v[i].v[j] * factor * w[i].v[j];
+    for (int j = 0; j < 4; j++)
+      v[i].v[j] = IS_RMS ? v[i].v[j] * factor * w[i].v[j] : fmaf((v[i].v[j] - mean) * factor, w[i].v[j], a.bias[column(i) + j]);
     *(Quad*)(a.out + t * a.outStride + column(i)) = v[i];
     if (a.operand.data != nullptr) operand_put4(a.operand, t, column(i), v[i]);
   }
 }
-EARLY_KERNEL(SHORT_THREADS, rms_norm_2, NormArgs) { short_rms_row<2>(a); }
-EARLY_KERNEL(SHORT_THREADS, rms_norm_4, NormArgs) { short_rms_row<4>(a); }
+EARLY_KERNEL(SHORT_THREADS, rms_norm_2, NormArgs) { short_row<2, true>(a); }
+EARLY_KERNEL(SHORT_THREADS, rms_norm_4, NormArgs) { short_row<4, true>(a); }
+EARLY_KERNEL(SHORT_THREADS, layer_norm_2, NormArgs) { short_row<2, false>(a); }
+EARLY_KERNEL(SHORT_THREADS, layer_norm_4, NormArgs) { short_row<4, false>(a); }
 EARLY_KERNEL(NORM_THREADS, rms_norm, NormArgs) { norm_row<0>(a); }
 EARLY_KERNEL(NORM_THREADS, add_rms_norm, NormArgs) { norm_row<1>(a); }
 EARLY_KERNEL(NORM_THREADS, layer_norm, NormArgs) { norm_row<2>(a); }

@@ -35,7 +35,10 @@ export function detailSettings(raw: Settings, bounds: DetailBounds): { low: Sett
     }
     case "SmolVLMImageProcessor":
     case "Idefics3ImageProcessor":
+    case "Lfm2VlImageProcessor":
       return { low: { ...raw, do_image_splitting: false }, full: raw };
+    case "Llama4ImageProcessor":
+      return { low: { ...raw, max_patches: 1 }, full: raw };
     case "GotOcr2ImageProcessor":
       // InternVL's processor cuts pictures into tiles whatever the file says.
       return bounds.architecture === "InternVLForConditionalGeneration"

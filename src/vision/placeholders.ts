@@ -68,6 +68,10 @@ export function placeholderRule(architecture: string, source: PlaceholderSource)
     case "SmolVLMForConditionalGeneration":
     case "Idefics3ForConditionalGeneration":
       return { placeholder: image, expand: (picture) => tiled(picture, image) };
+    case "Lfm2VlForConditionalGeneration":
+      return { placeholder: image, expand: (picture) => marked(picture, image) };
+    case "Llama4ForConditionalGeneration":
+      return { placeholder: "<|image|>", expand: (picture) => separated(picture, image) };
     case "Mistral3ForConditionalGeneration":
       return { placeholder: image, expand: (picture) => inLines(picture, image) };
     case "LlavaForConditionalGeneration":
@@ -87,6 +91,27 @@ function withCrops({ grids, numCrops }: PictureShape, shown: (grid: PictureShape
   const [whole, ...crops] = grids.map(shown);
   if (numCrops === 0) return whole!;
   return `Here is the original image ${whole} and here are some crops to help you see better ${crops.join(" ")}`;
+}
+
+/** LFM2-VL's: tiles say where they are, the whole that it is a small one. */
+function marked({ grids, tileRows, tileColumns }: PictureShape, image: string): string {
+  const numTiles = tileRows * tileColumns;
+  const text = grids.map(({ rows, columns }, frame) => {
+    const place = `<|img_row_${Math.floor(frame / tileColumns) + 1}_col_${(frame % tileColumns) + 1}|>`;
+    return `${numTiles === 0 ? "" : frame < numTiles ? place : "<|img_thumbnail|>"}${image.repeat(rows * columns)}`;
+  });
+  return `<|image_start|>${text.join("")}<|image_end|>`;
+}
+
+/** Llama 4's: marks between the tiles of a row, and behind each row. */
+function separated({ grids, tileRows, tileColumns }: PictureShape, image: string): string {
+  const tokens = (frame: number): string => image.repeat(grids[frame]!.rows * grids[frame]!.columns);
+  let text = "";
+  for (let row = 0; row < tileRows; row++) {
+    const tiles = Array.from({ length: tileColumns }, (_, column) => tokens(row * tileColumns + column));
+    text += `${tiles.join("<|tile_x_separator|>")}<|tile_y_separator|>`;
+  }
+  return `<|image_start|>${text}<|image|>${tokens(grids.length - 1)}<|image_end|>`;
 }
 
 /** Each tile says where it is; the whole picture comes last. */

@@ -1,9 +1,11 @@
 // What the image processors of Hugging Face do to a picture before a model's tower sees it: which sizes and parts of it become frames, and how
 // their pixels are normalised. One function for each kind of processor; preprocessor_config.json says the rest.
 
-import { errorFor, FormatError } from "../core/errors.js";
+import { bf16ToF32, f32ToBf16 } from "../core/dequantize/small-floats.js";
+import { errorFor } from "../core/errors.js";
 import { crop, type Picture } from "./picture.js";
-import { type Arithmetic, type Filter, resize as resample } from "./resample.js";
+import { Settings } from "./processor-settings.js";
+import { type Cut, cutLfm2, cutLlama4, nearestGrid, round, tiles } from "./tiles.js";
 
 /** What a tower sees at once: the whole picture, or a tile of it. */
 export interface Frame {
@@ -25,89 +27,11 @@ export interface Processor {
   prepare(picture: Picture): PreparedPicture;
 }
 
-/** Fields of preprocessor_config.json, over the defaults of its kind. */
-class Settings {
-  readonly #raw: Readonly<Record<string, unknown>>;
-  readonly #file: string;
-  readonly #arithmetic: Arithmetic;
-
-  constructor(raw: Readonly<Record<string, unknown>>, file: string, arithmetic: Arithmetic) {
-    this.#raw = raw;
-    this.#file = file;
-    this.#arithmetic = arithmetic;
-  }
-
-  bool(name: string): boolean {
-    return this.#raw[name] === true;
-  }
-
-  int(name: string): number {
-    const value = this.#raw[name];
-    if (Number.isSafeInteger(value) && (value as number) > 0) return value as number;
-    throw this.refuse(name, value, "a whole number above 0");
-  }
-
-  number(name: string): number {
-    const value = this.#raw[name];
-    if (typeof value === "number" && value > 0) return value;
-    throw this.refuse(name, value, "a number above 0");
-  }
-
-  has(name: string): boolean {
-    return (this.#raw[name] ?? null) !== null;
-  }
-
-  /** A field of sizes; a number stands for both edges of a square. */
-  size(name: string): Readonly<Record<string, number>> {
-    const value = this.#raw[name];
-    if (typeof value === "number") return { height: value, width: value };
-    if (typeof value === "object" && value !== null) return value as Record<string, number>;
-    throw this.refuse(name, value, "an object of sizes");
-  }
-
-  edge(name: string, edge: string): number {
-    const value = this.size(name)[edge];
-    if (Number.isSafeInteger(value) && value! > 0) return value!;
-    throw this.refuse(`${name}.${edge}`, value, "a whole number above 0");
-  }
-
-  resize(picture: Picture, width: number, height: number): Picture {
-    const value = this.#raw.resample as number;
-    const filter = FILTERS[value];
-    if (filter === undefined) throw this.refuse("resample", value, Object.keys(FILTERS).join(", "));
-    const isLanczos = filter === "lanczos" && this.#arithmetic === "torchvision";
-    return resample(picture, width, height, isLanczos ? "bicubic" : filter, this.#arithmetic);
-  }
-
-  get rescaleFactor(): number {
-    const value = this.#raw.rescale_factor ?? 1 / 255;
-    if (typeof value !== "number") throw this.refuse("rescale_factor", value, "a number");
-    return value;
-  }
-
-  triple(name: string): readonly number[] {
-    const value = this.#raw[name];
-    if (Array.isArray(value) && value.length === 3 && value.every((v) => typeof v === "number")) return value;
-    throw this.refuse(name, value, "three numbers");
-  }
-
-  refuse(param: string, value: unknown, known: string): FormatError {
-    return new FormatError("unsupported_model_option", {
-      file: this.#file,
-      param,
-      value: JSON.stringify(value) ?? "missing",
-      known,
-    });
-  }
-}
-
-/** By Pillow's numbers. Where torchvision does the work, processors take bicubic in the place of Lanczos. */
-const FILTERS: Readonly<Record<number, Filter>> = { 1: "lanczos", 2: "bilinear", 3: "bicubic", 4: "box", 5: "hamming" };
-
 const CLIP = {
   image_mean: [0.48145466, 0.4578275, 0.40821073],
   image_std: [0.26862954, 0.26130258, 0.27577711],
 };
+const IMAGENET = { image_mean: [0.485, 0.456, 0.406], image_std: [0.229, 0.224, 0.225] };
 const HALF = { image_mean: [0.5, 0.5, 0.5], image_std: [0.5, 0.5, 0.5] };
 const COMMON = { do_resize: true, do_rescale: true, do_normalize: true, resample: 3 };
 
@@ -115,13 +39,8 @@ interface Kind {
   readonly defaults: Readonly<Record<string, unknown>>;
   /** The pictures that become frames, in order. */
   cut(s: Settings, picture: Picture): Cut;
-}
-
-interface Cut {
-  readonly pictures: Picture[];
-  readonly tileRows?: number;
-  readonly tileColumns?: number;
-  readonly numCrops?: number;
+  /** In which numbers; omitted: f32. */
+  readonly normalises?: "bf16";
 }
 
 const KINDS: Readonly<Record<string, Kind>> = {
@@ -172,6 +91,28 @@ const KINDS: Readonly<Record<string, Kind>> = {
     },
     cut: cutSmol,
   },
+  Lfm2VlImageProcessor: {
+    defaults: {
+      ...IMAGENET,
+      resample: 2,
+      do_image_splitting: true,
+      use_thumbnail: true,
+      min_tiles: 2,
+      max_tiles: 10,
+      tile_size: 512,
+      min_image_tokens: 64,
+      max_image_tokens: 256,
+      max_pixels_tolerance: 2,
+      encoder_patch_size: 16,
+      downsample_factor: 2,
+    },
+    cut: cutLfm2,
+  },
+  Llama4ImageProcessor: {
+    defaults: { ...HALF, resample: 2, size: { height: 336, width: 336 }, max_patches: 16 },
+    cut: cutLlama4,
+    normalises: "bf16",
+  },
   GotOcr2ImageProcessor: {
     defaults: { ...CLIP, size: { height: 384, width: 384 }, min_patches: 1, max_patches: 12 },
     cut: cutTiles,
@@ -197,7 +138,7 @@ export function openProcessor(raw: Readonly<Record<string, unknown>>, file: stri
     type.endsWith("Pil") ? "pillow" : "torchvision",
   );
   if (kind === undefined) throw s.refuse("image_processor_type", named, Object.keys(KINDS).join(", "));
-  const normalise = normaliser(s);
+  const normalise = normaliser(kind.normalises === "bf16" ? bf16Values(s) : f32Values(s));
   return {
     prepare(picture) {
       const { pictures, tileRows = 0, tileColumns = 0, numCrops = 0 } = kind.cut(s, picture);
@@ -206,17 +147,28 @@ export function openProcessor(raw: Readonly<Record<string, unknown>>, file: stri
   };
 }
 
-/** f32 arithmetic, in torchvision's order. */
-function normaliser(s: Settings): (picture: Picture) => Frame {
+/** What each of the 256 values that a sample may have becomes, by channel. In f32, in torchvision's order. */
+function f32Values(s: Settings): Float32Array[] {
   const f = Math.fround;
   const scale = s.bool("do_rescale") ? s.rescaleFactor : 1;
   const isNormalised = s.bool("do_normalize");
   const shift = isNormalised ? s.triple("image_mean").map((mean) => f(f(mean) * f(1 / scale))) : [0, 0, 0];
   const spread = isNormalised ? s.triple("image_std").map((std) => f(f(std) * f(1 / scale))) : [1, 1, 1];
-  // Of each channel and each of the 256 values that a sample may have.
-  const values = shift.map((m, c) =>
+  return shift.map((m, c) =>
     Float32Array.from({ length: 256 }, (_, x) => (isNormalised ? f(f(x - m) / spread[c]!) : f(x * f(scale)))),
   );
+}
+
+/** Each step rounded to bf16. Without one of the two steps nothing is rounded. */
+function bf16Values(s: Settings): Float32Array[] {
+  if (!s.bool("do_rescale") || !s.bool("do_normalize")) return f32Values(s);
+  const b = (x: number): number => bf16ToF32(f32ToBf16(Math.fround(x)));
+  const scale = Math.fround(s.rescaleFactor);
+  const [means, spreads] = [s.triple("image_mean").map(b), s.triple("image_std").map(b)];
+  return means.map((mean, c) => Float32Array.from({ length: 256 }, (_, x) => b(b(b(x * scale) - mean) / spreads[c]!)));
+}
+
+function normaliser(values: readonly Float32Array[]): (picture: Picture) => Frame {
   return ({ width, height, data }) => {
     const size = width * height;
     const pixels = new Float32Array(3 * size);
@@ -299,13 +251,6 @@ function cutPixtral(s: Settings, picture: Picture): { pictures: Picture[] } {
   return { pictures: [s.bool("do_resize") ? s.resize(picture, width, height) : picture] };
 }
 
-/** Python's round(): half to even. */
-function round(x: number): number {
-  const floor = Math.floor(x);
-  if (x - floor !== 0.5) return Math.round(x);
-  return floor % 2 === 0 ? floor : floor + 1;
-}
-
 /** In whole merged patches, with a number of pixels between two bounds. */
 function cutQwen(s: Settings, picture: Picture): { pictures: Picture[] } {
   if (!s.bool("do_resize")) return { pictures: [picture] };
@@ -382,13 +327,6 @@ function smolSize({ width, height }: Picture, longest: number): [number, number]
   return [w, h];
 }
 
-function tiles(picture: Picture, width: number, height: number): Picture[] {
-  const parts: Picture[] = [];
-  for (let top = 0; top < picture.height; top += height)
-    for (let left = 0; left < picture.width; left += width) parts.push(crop(picture, left, top, width, height));
-  return parts;
-}
-
 /** The tower's size; or tiles of it in the grid whose shape is nearest to the picture's, and the whole picture. */
 function cutTiles(s: Settings, picture: Picture): { pictures: Picture[]; tileRows?: number; tileColumns?: number } {
   const width = s.edge("size", "width");
@@ -399,24 +337,4 @@ function cutTiles(s: Settings, picture: Picture): { pictures: Picture[]; tileRow
   if (tileColumns * tileRows === 1) return { pictures: [all] };
   const large = s.resize(picture, width * tileColumns, height * tileRows);
   return { pictures: [...tiles(large, width, height), all], tileRows, tileColumns };
-}
-
-/** Columns and rows. Among grids that are equally near the larger one, unless it has twice the picture's pixels. */
-function nearestGrid(picture: Picture, width: number, height: number, least: number, most: number): [number, number] {
-  const grids: [number, number][] = [];
-  for (let columns = 1; columns <= most; columns++)
-    for (let rows = 1; rows <= most; rows++)
-      if (columns * rows <= most && columns * rows >= least) grids.push([columns, rows]);
-  grids.sort((a, b) => a[0] * a[1] - b[0] * b[1]);
-  const aspect = picture.width / picture.height;
-  let best: [number, number] = [1, 1];
-  let smallest = Number.POSITIVE_INFINITY;
-  for (const [columns, rows] of grids) {
-    const difference = Math.abs(aspect - columns / rows);
-    const isWorthIt = picture.width * picture.height > 0.5 * width * height * columns * rows;
-    if (difference > smallest || (difference === smallest && !isWorthIt)) continue;
-    smallest = difference;
-    best = [columns, rows];
-  }
-  return best;
 }

@@ -43,6 +43,35 @@ export const quickGelu = (v: number): number => v / (1 + Math.exp(-1.702 * v));
 export const tanhGelu = (v: number): number =>
   0.5 * v * (1 + Math.tanh(Math.sqrt(2 / Math.PI) * (v + 0.044715 * v ** 3)));
 
+export const gelu = (v: number): number => 0.5 * v * (1 + erf(v / Math.SQRT2));
+
+/** The error function by its series. */
+function erf(x: number): number {
+  if (Math.abs(x) > 4) return Math.sign(x);
+  let sum = x;
+  let term = x;
+  for (let n = 1; n < 80; n++) {
+    term *= (-x * x) / n;
+    sum += term / (2 * n + 1);
+  }
+  return (2 / Math.sqrt(Math.PI)) * sum;
+}
+
+/** Blocks of `merge` x `merge` patches of a grid as one row each, row by row of the block. */
+export function blocksOf(x: Rows, columns: number, merge: number): Rows {
+  const rows = x.length / columns;
+  const tokens: Rows = [];
+  for (let top = 0; top < rows; top += merge) {
+    for (let left = 0; left < columns; left += merge) {
+      const parts: Rows = [];
+      for (let dy = 0; dy < merge; dy++)
+        for (let dx = 0; dx < merge; dx++) parts.push(x[(top + dy) * columns + left + dx]!);
+      tokens.push(parts.flat());
+    }
+  }
+  return tokens;
+}
+
 /** All see all. q [n][H*D], k and v [n][K*D]. */
 export function attend(q: Rows, k: Rows, v: Rows, headDim: number, scale: number): Rows {
   const numHeads = q[0]!.length / headDim;

@@ -77,6 +77,32 @@ export const TINY_EYES: Readonly<Record<string, TinyEyes>> = {
       [42, 42],
     ],
   ),
+  llama4: of(
+    "Llama4ForConditionalGeneration",
+    {
+      vision_config: {
+        hidden_size: 24,
+        num_attention_heads: 3,
+        num_hidden_layers: 2,
+        intermediate_size: 96,
+        image_size: 42,
+        patch_size: 7,
+        projector_input_dim: 28,
+        projector_output_dim: 28,
+        vision_output_dim: 28,
+      },
+    },
+    SQUARES,
+  ),
+  "lfm2-vl": of(
+    "Lfm2VlForConditionalGeneration",
+    { downsample_factor: 2, projector_hidden_size: 28, vision_config: { ...CLIP, num_patches: 16, patch_size: 7 } },
+    [
+      [70, 42],
+      [28, 28],
+      [42, 98],
+    ],
+  ),
   "qwen2.5-vl": of(
     "Qwen2_5_VLForConditionalGeneration",
     { vision_config: { ...QWEN, patch_size: 7, window_size: 28, fullatt_block_indexes: [1] } },

@@ -3,7 +3,7 @@
 import { bucket } from "../../core/math.js";
 import type { AttentionParams, KvPool, KvPoolSpec, RotarySpec, RotaryTable, StagedBatch, Tensor } from "../device.js";
 import { check } from "./abi.js";
-import { KV_CODE } from "./codes.js";
+import { KIND, KV_CODE } from "./codes.js";
 import {
   CudaKvPool,
   decodeShared,
@@ -16,7 +16,7 @@ import {
   type PageSpec,
   wgmmaShared,
 } from "./kv-pool.js";
-import { addressOf, CudaRowOps, hasPairs } from "./row-ops.js";
+import { addressOf, CudaRowOps, hasPairs, hasQuads } from "./row-ops.js";
 import type { CudaRuntime } from "./runtime.js";
 import { type CudaStagedBatch, PLANS_AT } from "./staged-batch.js";
 import { EXTEND_ROWS, type StagedPlan } from "./staged-plan.js";
@@ -161,6 +161,7 @@ export abstract class CudaKvOps extends CudaRowOps {
 
   /** The launch of the append that was asked for last. */
   readonly #launchAppend = (): void => {
+    if (this.#launchPlainAppend()) return;
     const { q, k, v, rotary, pool, layer, batch: staged } = this.#append as Append;
     const { spec, layout, address, shape } = pool;
     const numHeads = q.cols / spec.keyDim;
@@ -201,6 +202,34 @@ export abstract class CudaKvOps extends CudaRowOps {
       .int(0)
       .end();
   };
+
+  /** Keys and values that are not turned, eight numbers a thread; false: it did nothing. */
+  #launchPlainAppend(): boolean {
+    const { k, v, rotary, pool, layer, batch: staged } = this.#append as Append;
+    const { spec, layout, address, shape } = pool;
+    const is16 = spec.dtype === "f16" || spec.dtype === "bf16";
+    if (rotary !== null || !is16 || shape === null || !hasQuads(k) || !hasQuads(v)) return false;
+    const { queue, modules } = this.runtime;
+    queue
+      .begin(modules.functionOf("towers", "append_plain"), staged.numTokens, 1, 1, 256, 0)
+      .long(k.address)
+      .long(v.address)
+      .long(address)
+      .long(staged.slots[spec.group ?? 0]!)
+      .long(k.stride)
+      .long(v.stride)
+      .long(layout.page)
+      .long(layer * layout.layer)
+      .long(layout.values)
+      .int(spec.numKvHeads)
+      .int(spec.keyDim)
+      .int(spec.valueDim)
+      .int(spec.pageSize)
+      .int(spec.dtype === "f16" ? KIND.f16 : KIND.bf16)
+      .int(0)
+      .end();
+    return true;
+  }
 
   attention(
     out: Tensor,

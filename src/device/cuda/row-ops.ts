@@ -9,12 +9,15 @@ import type { CudaTensor } from "./tensor.js";
 const NORM_THREADS = 1024;
 /** Of rows of few columns, in quads. */
 const SHORT_THREADS = 256;
+/** From so many rows on memory's bandwidth is what an op waits for. */
+const MANY_ROWS = 256;
 
 export abstract class CudaRowOps {
   protected abstract readonly runtime: CudaRuntime;
 
   rmsNorm(out: Tensor, x: Tensor, weight: Tensor, eps: number, n: number, groupCols = x.cols): void {
-    if (groupCols === x.cols) this.#norm(rmsKernel(out, x, weight), out, x, weight, null, null, null, eps, n);
+    if (groupCols === x.cols)
+      this.#norm(normKernel("rms_norm", out, x, [weight]), out, x, weight, null, null, null, eps, n);
     else this.#groupNorm(out as CudaTensor, x, weight, null, eps, n, groupCols);
   }
 
@@ -32,7 +35,8 @@ export abstract class CudaRowOps {
     n: number,
     groupCols: number = x.cols,
   ): void {
-    if (groupCols === x.cols) this.#norm("layer_norm", out, x, weight, bias, null, null, eps, n);
+    if (groupCols === x.cols)
+      this.#norm(normKernel("layer_norm", out, x, [weight, bias]), out, x, weight, bias, null, null, eps, n);
     else this.#groupNorm(out as CudaTensor, x, weight, bias, eps, n, groupCols);
   }
 
@@ -49,7 +53,7 @@ export abstract class CudaRowOps {
   ): void {
     if (n === 0) return;
     const { queue, modules } = this.runtime;
-    const threads = kernel.startsWith("rms_norm_") ? SHORT_THREADS : NORM_THREADS;
+    const threads = /_[24]$/.test(kernel) ? SHORT_THREADS : NORM_THREADS;
     queue
       .begin(modules.functionOf("rows", kernel), n, 1, 1, threads, 0)
       .long((out as CudaTensor).address)
@@ -124,6 +128,7 @@ export abstract class CudaRowOps {
         this.#map("map_softcap", out, x, null, 0, spec.cap, n);
         break;
       case "activation":
+        if (this.#activateQuads(to, x as CudaTensor, ACTIVATION_CODE[spec.activation], n)) break;
         this.#map("map_activation", out, x, null, ACTIVATION_CODE[spec.activation], 0, n, true);
         break;
       case "gate":
@@ -138,6 +143,20 @@ export abstract class CudaRowOps {
         this.#xielu(to, spec, n);
         break;
     }
+  }
+
+  /** Of many rows, in quads; false: it did nothing. */
+  #activateQuads(out: CudaTensor, x: CudaTensor, kind: number, n: number): boolean {
+    if (n < MANY_ROWS || out.cols % 4 !== 0 || !hasQuads(out) || !hasQuads(x)) return false;
+    const { queue, modules } = this.runtime;
+    const threads = Math.ceil(out.cols / 4);
+    const blocks = Math.ceil(threads / SHORT_THREADS);
+    queue
+      .begin(modules.functionOf("towers", "activate_quads"), n, blocks, 1, SHORT_THREADS, 0)
+      .long(out.address)
+      .long(x.address);
+    this.runtime.operandOut(out, n).long(out.stride).long(x.stride).int(out.cols).int(kind).end();
+    return true;
   }
 
   #scaleByPosition(x: CudaTensor, { beta, period, shift }: PositionScale, batch: CudaStagedBatch): void {
@@ -239,13 +258,13 @@ export abstract class CudaRowOps {
 }
 
 /** The short kernels take rows of quads that are aligned to 16 bytes. */
-function rmsKernel(out: Tensor, x: Tensor, weight: Tensor): string {
-  const isShort = x.cols % 4 === 0 && x.cols <= 16 * SHORT_THREADS && hasQuads(out) && hasQuads(x) && hasQuads(weight);
-  if (!isShort) return "rms_norm";
-  return x.cols <= 8 * SHORT_THREADS ? "rms_norm_2" : "rms_norm_4";
+function normKernel(name: "rms_norm" | "layer_norm", out: Tensor, x: Tensor, parts: readonly Tensor[]): string {
+  const isShort = x.cols % 4 === 0 && x.cols <= 16 * SHORT_THREADS && [out, x, ...parts].every(hasQuads);
+  if (!isShort) return name;
+  return x.cols <= 8 * SHORT_THREADS ? `${name}_2` : `${name}_4`;
 }
 
-function hasQuads(x: Tensor): boolean {
+export function hasQuads(x: Tensor): boolean {
   return x.stride % 4 === 0 && (x as CudaTensor).address % 16 === 0;
 }
 

@@ -1,7 +1,8 @@
 // Loads a tower from what its family says of it.
 
+import type { HostTensor } from "../../core/tensor.js";
 import type { Activation, Device, KvDtype, RotaryTable } from "../../device/device.js";
-import { reshaped } from "../../formats/tensor-views.js";
+import { madeTensor, reshaped } from "../../formats/tensor-views.js";
 import type { PatchLayout } from "../../vision/patches.js";
 import { type AttentionSettings, loadAttention, SelfAttention } from "../blocks/attention.js";
 import { ADD, type Epilogue } from "../blocks/block.js";
@@ -43,14 +44,26 @@ export interface TowerConfig {
   readonly patches: PatchLayout;
   /** null: patches are not turned. */
   readonly angles: readonly Angle[] | null;
+  /** How patches are turned; omitted: pairs of numbers half a head apart, by places counted from 0. */
+  readonly turn?: { readonly isInterleaved: boolean; readonly firstPlace: number };
 }
 
 /** The matrix of patches, in whatever shape the checkpoint has it: [hidden, patch]. */
 export function loadPatchLinear(loader: Loader, name: string, shape: readonly number[], bias: string | null): Linear {
   const [rows, ...rest] = shape as [number, ...number[]];
   const cols = rest.reduce((product, size) => product * size, 1);
-  const weight = loader.matrixOf([reshaped(loader.host(name, shape), name, [rows, cols])], { quantize: "none" });
+  const tensor = reshaped(loader.host(name, shape), name, [rows, cols]);
+  const weight = loader.matrixOf([loader.device.info.hasOwnMemory ? asBf16(tensor) : tensor], { quantize: "none" });
   return new Linear(loader.device, weight, bias === null ? null : loader.vector(bias, rows));
+}
+
+/** mmproj files have it in f32 though it was bf16: half of each number is zeros then, and the device multiplies 16 bits much faster. */
+function asBf16(tensor: HostTensor): HostTensor {
+  if (tensor.dtype !== "f32") return tensor;
+  const words = new Uint32Array(tensor.bytes().slice().buffer);
+  if (!words.every((word) => (word & 0xffff) === 0)) return tensor;
+  const { name, shape } = tensor;
+  return madeTensor(name, "bf16", shape, () => new Uint8Array(Uint16Array.from(words, (word) => word >>> 16).buffer));
 }
 
 /** What a family adds of its own. */
@@ -77,7 +90,7 @@ export function loadTower(plain: Loader, own: TowerConfig, { merge, extraTokens 
   const { device, capacity } = plain;
   const maxRows = capacity.maxTokens;
   const { loader, config } = withPaddedHeads(...withPaddedInner(plain, own));
-  const { hiddenSize, numKvHeads, headDim, angles } = config;
+  const { hiddenSize, numKvHeads, headDim, angles, turn } = config;
   const isExact = loader.hasExactPages || !device.info.hasOwnMemory || device.info.kvDtype === "f32";
   const dtype = isExact ? "f32" : "f16";
   const { windows = null, ...rest } = ends;
@@ -95,14 +108,17 @@ export function loadTower(plain: Loader, own: TowerConfig, { merge, extraTokens 
   const segments = (): Segments => new Segments(device, plannerOf(device, config, dtype), maxRows);
   const whole = segments();
   const invFreq = Float32Array.from(angles ?? [], ({ frequency }) => frequency);
-  const table = angles === null ? null : device.createRotary({ invFreq, scale: 1, interleaved: false }, maxRows);
+  const table =
+    angles === null
+      ? null
+      : device.createRotary({ invFreq, scale: 1, interleaved: turn?.isInterleaved ?? false }, maxRows);
   return new Tower(device, {
     ...rest,
     hiddenSize,
     maxRows,
     maxFrames,
     layers: Array.from({ length: config.numLayers }, (_, i) => loadLayer(loader, config, i, table)),
-    rotary: table === null ? null : { table, angles: angles! },
+    rotary: table === null ? null : { table, angles: angles!, firstPlace: turn?.firstPlace ?? 0 },
     layout: {
       block: config.patches.block,
       merge,

@@ -50,6 +50,62 @@ export function bilinearPositions(table: Float32Array, hiddenSize: number, block
   };
 }
 
+/** A square table brought to the grid of patches as a picture is: bilinear, with a filter that grows where the grid is the smaller one. */
+export function resizedPositions(table: Float32Array, hiddenSize: number) {
+  const side = Math.floor(Math.sqrt(table.length / hiddenSize));
+  return (rows: number, columns: number): Float32Array => {
+    const across = triangles(side, columns);
+    const down = triangles(side, rows);
+    const wide = new Float32Array(side * columns * hiddenSize);
+    for (let y = 0; y < side; y++) {
+      for (let x = 0; x < columns; x++)
+        blend(wide, y * columns + x, table, across[x]!, (from) => y * side + from, hiddenSize);
+    }
+    const out = new Float32Array(rows * columns * hiddenSize);
+    for (let y = 0; y < rows; y++) {
+      for (let x = 0; x < columns; x++)
+        blend(out, y * columns + x, wide, down[y]!, (from) => from * columns + x, hiddenSize);
+    }
+    return out;
+  };
+}
+
+interface Blend {
+  readonly first: number;
+  readonly weights: readonly number[];
+}
+
+/** Which of `from` places each of `to` is made of. */
+function triangles(from: number, to: number): Blend[] {
+  const scale = from / to;
+  const support = Math.max(scale, 1);
+  return Array.from({ length: to }, (_, i) => {
+    const center = scale * (i + 0.5);
+    const first = Math.max(Math.trunc(center - support + 0.5), 0);
+    const end = Math.min(Math.trunc(center + support + 0.5), from);
+    const near = Array.from({ length: end - first }, (_, j) =>
+      Math.max(0, 1 - Math.abs((j + first - center + 0.5) / support)),
+    );
+    const sum = near.reduce((total, weight) => total + weight, 0);
+    return { first, weights: near.map((weight) => weight / sum) };
+  });
+}
+
+/** Row `to` of `out` is the sum of rows of `rows`, each times its weight. */
+function blend(
+  out: Float32Array,
+  to: number,
+  rows: Float32Array,
+  { first, weights }: Blend,
+  rowAt: (place: number) => number,
+  cols: number,
+): void {
+  for (const [j, weight] of weights.entries()) {
+    const from = rowAt(first + j) * cols;
+    for (let c = 0; c < cols; c++) out[to * cols + c]! += weight * rows[from + c]!;
+  }
+}
+
 /** The first half of a head's pairs turns with the row, the second with the column, both by the same frequencies. */
 export function halvedAngles(headDim: number, theta: number): Angle[] {
   const f = Math.fround;

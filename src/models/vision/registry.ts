@@ -4,6 +4,8 @@ import { ReadCheck } from "../read-check.js";
 import { gemma3Eyes, llavaEyes, smolvlmEyes } from "./families/clip.js";
 import { gemma4Eyes } from "./families/gemma4.js";
 import { internvlEyes } from "./families/internvl.js";
+import { lfm2VlEyes } from "./families/lfm2-vl.js";
+import { llama4Eyes } from "./families/llama4.js";
 import { mistral3Eyes } from "./families/pixtral.js";
 import { qwen3Eyes, qwen25Eyes } from "./families/qwen-vl.js";
 import type { VisionFamily } from "./vision-model.js";
@@ -17,6 +19,8 @@ const FAMILIES: Readonly<Record<string, VisionFamily<any>>> = {
   Idefics3ForConditionalGeneration: smolvlmEyes,
   Gemma3ForConditionalGeneration: gemma3Eyes,
   Gemma4ForConditionalGeneration: gemma4Eyes,
+  Lfm2VlForConditionalGeneration: lfm2VlEyes,
+  Llama4ForConditionalGeneration: llama4Eyes,
   Qwen2_5_VLForConditionalGeneration: qwen25Eyes,
   Qwen3VLForConditionalGeneration: qwen3Eyes,
   Qwen3VLMoeForConditionalGeneration: qwen3Eyes,

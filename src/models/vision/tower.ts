@@ -36,7 +36,12 @@ export interface TowerParts {
   readonly before: Norm | null;
   readonly layers: readonly (readonly Layer[])[];
   readonly after: Norm | null;
-  readonly rotary: { readonly table: RotaryTable; readonly angles: readonly Angle[] } | null;
+  /** Patches are turned by their places, counted from `firstPlace`; a token of no patch is not. */
+  readonly rotary: {
+    readonly table: RotaryTable;
+    readonly angles: readonly Angle[];
+    readonly firstPlace: number;
+  } | null;
   readonly layout: LayoutRules;
   readonly pool: KvPool;
   readonly whole: Segments;
@@ -141,7 +146,7 @@ export class Tower {
     const nothing = new Float32Array(patch.weight.cols);
     for (let row = 0; row < numRows; row++) if (patchOf[row]! < 0) this.#device.write(this.#patches, row, nothing, 1);
     if (positionsOf !== null) this.#writePositions(frames, layout, positionsOf);
-    if (rotary !== null) this.#writeAngles(frames, layout, rotary.table, rotary.angles);
+    if (rotary !== null) this.#writeAngles(frames, layout, rotary);
     this.#layout = layout;
     this.#key = key;
     return layout;
@@ -170,8 +175,7 @@ export class Tower {
   #writeAngles(
     frames: readonly Patches[],
     { frameOf, patchOf, numRows }: FrameLayout,
-    table: RotaryTable,
-    angles: readonly Angle[],
+    { table, angles, firstPlace }: NonNullable<TowerParts["rotary"]>,
   ): void {
     const half = angles.length;
     const cos = new Float32Array(numRows * half).fill(1);
@@ -181,7 +185,7 @@ export class Tower {
       const place = placeOf(patchOf[row]!, frames[frameOf[row]!]!.columns, this.#parts.layout.block);
       for (let j = 0; j < half; j++) {
         const { frequency, axis } = angles[j]!;
-        const angle = Math.fround(place[axis] * frequency);
+        const angle = Math.fround((firstPlace + place[axis]) * frequency);
         cos[row * half + j] = Math.cos(angle);
         sin[row * half + j] = Math.sin(angle);
       }

@@ -29,18 +29,23 @@ interface ClipConfig {
   readonly isBucketed?: boolean;
 }
 
-/** Fields of a CLIP or SigLIP tower. `runs`: how many of its layers are used. */
+/** Fields of a CLIP or SigLIP tower of frames of one size. */
 function readClip(v: ConfigReader, merge: number, runs: (numLayers: number) => number) {
+  const side = Math.floor(v.int("image_size") / v.int("patch_size"));
+  v.check(side >= merge && side % merge === 0, "image_size", `a multiple of ${merge} patches`);
+  return { tower: clipTower(v, runs), side };
+}
+
+/** `runs`: how many of its layers are used. */
+export function clipTower(v: ConfigReader, runs: (numLayers: number) => number): TowerConfig {
   const hiddenSize = v.int("hidden_size");
   const numHeads = v.int("num_attention_heads");
   v.check(hiddenSize % numHeads === 0, "num_attention_heads", `a divisor of hidden_size (${hiddenSize})`);
   v.only("num_channels", 3);
   const size = v.int("patch_size");
-  const side = Math.floor(v.int("image_size") / size);
-  v.check(side >= merge && side % merge === 0, "image_size", `a multiple of ${merge} patches`);
   const isQuick = v.raw.hidden_act === "quick_gelu";
   const headDim = hiddenSize / numHeads;
-  const tower: TowerConfig = {
+  return {
     hiddenSize,
     numLayers: runs(v.int("num_hidden_layers")),
     numHeads,
@@ -63,7 +68,6 @@ function readClip(v: ConfigReader, merge: number, runs: (numLayers: number) => n
     patches: { size, block: 1, isChannelFirst: true, repeat: 1 },
     angles: null,
   };
-  return { tower, side };
 }
 
 const CLIP_DEFAULTS = {
@@ -76,7 +80,12 @@ const CLIP_DEFAULTS = {
   hidden_act: "quick_gelu",
   layer_norm_eps: 1e-5,
 };
-const SIGLIP_DEFAULTS = { ...CLIP_DEFAULTS, patch_size: 16, hidden_act: "gelu_pytorch_tanh", layer_norm_eps: 1e-6 };
+export const SIGLIP_DEFAULTS = {
+  ...CLIP_DEFAULTS,
+  patch_size: 16,
+  hidden_act: "gelu_pytorch_tanh",
+  layer_norm_eps: 1e-6,
+};
 
 function specOfClip(imageToken: number, side: number, merge: number, tower: TowerConfig, isWhole = false): VisionSpec {
   const maxTokens = (side / merge) ** 2;

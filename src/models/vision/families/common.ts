@@ -13,6 +13,14 @@ export function sectionOf(raw: Record<string, unknown>, file: string, defaults: 
   return { c, v: new ConfigReader({ ...defaults, ...known }, file), text, textSize: text.int("hidden_size", 4096) };
 }
 
+/** Of two edges that must be equal. */
+export function edgeOf(v: ConfigReader, name: string): number {
+  const value = v.raw[name];
+  const edges = Array.isArray(value) ? v.ints(name) : [v.int(name), v.int(name)];
+  v.check(edges.length === 2 && edges[0] === edges[1] && edges[0]! > 0, name, "two equal edges");
+  return edges[0]!;
+}
+
 /** The same of several layers, in the list's order. */
 export function runLayersList(c: ConfigReader, numLayers: number, absent: number): readonly number[] {
   const layers = c.raw.vision_feature_layer;

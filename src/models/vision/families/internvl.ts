@@ -5,7 +5,6 @@ import { toFloat32 } from "../../../core/dequantize/dequantize.js";
 import { PLAIN_ATTENTION } from "../../blocks/attention.js";
 import { loadLinear } from "../../blocks/linear.js";
 import { layerNormStyle, loadNorm, rmsStyle } from "../../blocks/norm.js";
-import type { ConfigReader } from "../../config-reader.js";
 import { Loader } from "../../loader.js";
 import { TowerEyes } from "../eyes.js";
 import { loadPatchLinear, loadTower, type TowerConfig, towerCapacity } from "../load-tower.js";
@@ -13,7 +12,7 @@ import { mappedSource, scaledRows } from "../mapped-source.js";
 import { rasterPositions } from "../positions.js";
 import { Projector } from "../projector.js";
 import type { VisionFamily, VisionSpec } from "../vision-model.js";
-import { prefixOf, runLayers, sectionOf } from "./common.js";
+import { edgeOf, prefixOf, runLayers, sectionOf } from "./common.js";
 
 interface InternvlConfig {
   readonly tower: TowerConfig;
@@ -36,14 +35,6 @@ const DEFAULTS = {
   norm_type: "layer_norm",
 };
 
-/** Two edges that must be equal. */
-function squareOf(v: ConfigReader, name: string): number {
-  const value = v.raw[name];
-  const edges = Array.isArray(value) ? v.ints(name) : [v.int(name), v.int(name)];
-  v.check(edges.length === 2 && edges[0] === edges[1] && edges[0]! > 0, name, "two equal edges");
-  return edges[0]!;
-}
-
 export const internvlEyes: VisionFamily<InternvlConfig> = {
   tensors: /^(model\.)?(vision_tower|multi_modal_projector)\./,
   parseConfig(raw, file) {
@@ -54,8 +45,8 @@ export const internvlEyes: VisionFamily<InternvlConfig> = {
     v.only("num_channels", 3);
     v.only("use_mask_token", false);
     v.only("norm_type", "layer_norm", "rms_norm");
-    const size = squareOf(v, "patch_size");
-    const side = Math.floor(squareOf(v, "image_size") / size);
+    const size = edgeOf(v, "patch_size");
+    const side = Math.floor(edgeOf(v, "image_size") / size);
     const merge = Math.trunc(1 / c.number("downsample_ratio", 0.5));
     v.check(side % merge === 0, "image_size", `a multiple of ${merge} patches`);
     c.only("vision_feature_select_strategy", "default");
