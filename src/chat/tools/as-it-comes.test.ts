@@ -4,6 +4,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { TOOL_FORMATS } from "./formats.js";
+import { pythonToJson } from "./python-literal.js";
+import { type CallBody, SectionParser } from "./section-parser.js";
+import { TagWatch } from "./tags.js";
 import type { ToolEvent, ToolSet } from "./tool-format.js";
 
 const TOOLS: ToolSet = {
@@ -341,4 +344,70 @@ test("what is longer than any header of gpt-oss is text, and a literal's end is 
   );
   const args = events.flatMap((event) => (event.kind === "arguments" ? [event.text] : [])).join("");
   assert.deepEqual(JSON.parse(args), { s: "a', b)", t: [1, [2]] });
+});
+
+test("what stands before a call's name, list or end is bounded: beyond it is text, however the answer is cut", () => {
+  const far = " ".repeat(5000);
+  const cases: readonly (readonly [format: string, before: string, run: string])[] = [
+    ["llama3", "", far],
+    ["llama3", "<|python_tag|>", far],
+    ["mistral", "", far],
+    ["mistral", "[", far],
+    ["mistral", "[TOOL_CALLS]", far],
+    ["granite", "<|tool_call|>", far],
+    ["granite", "<|tool_call|>[]", far],
+    ["gemma4", "<|tool_call>", far],
+    ["gemma4", "<|tool_call>call:", far],
+    ["gemma4", "<|tool_call>call:", "g".repeat(5000)],
+    ["lfm2", "<|tool_call_start|>", "g".repeat(5000)],
+    ["lfm2", "<|tool_call_start|>[get", far],
+  ];
+  for (const [format, before, run] of cases) {
+    const texts = [1, 100, 10_000].map((size) => {
+      const parser = TOOL_FORMATS.find(([{ name }]) => name === format)![0].createParser(TOOLS);
+      const answer = before + run;
+      let text = "";
+      for (let at = 0; at < answer.length; at += size)
+        for (const event of parser.push(answer.slice(at, at + size))) if (event.kind === "text") text += event.text;
+      return text;
+    });
+    assert.ok(
+      texts.every((text) => text !== ""),
+      `${format} ${before}`,
+    );
+    assert.equal(texts[0]!.trim(), texts[2]!.trim(), `${format} ${before}`);
+    assert.equal(texts[0]!.trim(), texts[1]!.trim(), `${format} ${before}`);
+  }
+});
+
+test("a parser does not look again at what it waits behind", () => {
+  const looks: string[] = [];
+  const body: CallBody = {
+    take: (text) => {
+      looks.push(text);
+      const at = text.indexOf("</end>");
+      if (at >= 0) return { rest: text.slice(at + 6), next: "done" };
+      return { rest: text, next: "wait", until: new TagWatch(["</end>", "</never>"], text) };
+    },
+  };
+  const parser = new SectionParser("<go>", () => body);
+  const answer = `a<go>${"</en".repeat(1000)}</end>z`;
+  const events = [...answer].flatMap((letter) => parser.push(letter));
+  assert.deepEqual(
+    looks.map(({ length }) => length),
+    [0, 4006],
+  );
+  assert.equal(events.map((event) => (event.kind === "text" ? event.text : "")).join(""), answer);
+});
+
+test("long arguments and long white space take no longer than they are", () => {
+  const NUM = 100_000;
+  const json = (literal: string): string => pythonToJson(literal);
+  assert.equal(json(`[${"[1, ], ".repeat(NUM)}]`), `[${Array(NUM).fill("[1]").join(", ")}]`);
+  assert.equal(json("[(1,),{'a': [2 , ]},'x,]']"), '[[1],{"a": [2 ]},"x,]"]');
+  const parser = TOOL_FORMATS.find(([{ name }]) => name === "gemma4")![0].createParser(TOOLS);
+  for (const letter of "<|tool_call>call: ") parser.push(letter);
+  let text = "";
+  for (let i = 0; i < NUM; i++) for (const event of parser.push(" ")) if (event.kind === "text") text += event.text;
+  assert.ok(text.length > NUM - 2000);
 });

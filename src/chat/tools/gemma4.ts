@@ -2,12 +2,17 @@
 
 import type { CallSink } from "./call-sink.js";
 import { type CallBody, SectionParser, type Taken } from "./section-parser.js";
-import { firstTag, partialTagLen } from "./tags.js";
+import { firstTag, partialTagLen, TagWatch, type Watch } from "./tags.js";
 import type { ToolFormat } from "./tool-format.js";
 
 const OPEN = "<|tool_call>";
 const CLOSE = "<tool_call|>";
 const QUOTE = '<|"|>';
+/** A name and the white space around it are bounded: until they end, they are looked at again with every token. */
+const NAME = /^\s{0,64}call:\s{0,64}([^{\s]{0,256})\s{0,64}\{/;
+const PART_OF_NAME = /^\s{0,64}(?:c|ca|cal|call|call:\s{0,64}[^{\s]{0,256}\s{0,64})?$/;
+/** Ends a word, a number or a bare key. */
+const AFTER_WORD: Watch = { sees: (text) => /[^\w$.+-]/.test(text) };
 
 class GemmaBody implements CallBody {
   #state: "name" | "value" | "string" | "tail" = "name";
@@ -23,14 +28,14 @@ class GemmaBody implements CallBody {
         return this.#takeString(text, sink);
       case "tail": {
         const found = firstTag(text, [CLOSE, OPEN]);
-        if (found === null) return { rest: text, next: "wait" };
+        if (found === null) return { rest: text, next: "wait", until: new TagWatch([CLOSE, OPEN], text) };
         return { rest: text.slice(found.tag === CLOSE ? found.at + CLOSE.length : found.at), next: "done" };
       }
     }
   }
 
   #takeName(text: string, sink: CallSink): Taken {
-    const name = /^\s*call:\s*([^{\s]*)\s*\{/.exec(text);
+    const name = NAME.exec(text);
     if (name !== null) {
       sink.call(name[1]!);
       sink.arguments("{");
@@ -38,9 +43,7 @@ class GemmaBody implements CallBody {
       this.#state = "value";
       return { rest: text.slice(name[0].length), next: "go" };
     }
-    const rest = text.trimStart();
-    const isWaiting = "call:".startsWith(rest) || /^call:\s*[^{\s]*\s*$/.test(rest);
-    return { rest: text, next: isWaiting ? "wait" : "done" };
+    return { rest: text, next: PART_OF_NAME.test(text) ? "wait" : "done" };
   }
 
   /** Everything but strings: punctuation, bare keys, numbers and words. */
@@ -57,7 +60,11 @@ class GemmaBody implements CallBody {
       if (char === "<" && QUOTE.startsWith(text.slice(at))) break;
       if (/[\w$-]/.test(char)) {
         const word = /^[\w$.+-]+/.exec(text.slice(at))![0];
-        if (at + word.length === text.length) break; // it may go on, or turn out to be a key
+        if (at + word.length === text.length) {
+          // It may go on, or turn out to be a key.
+          sink.arguments(json);
+          return { rest: text.slice(at), next: "wait", until: AFTER_WORD };
+        }
         json += text[at + word.length] === ":" ? JSON.stringify(word) : value(word);
         at += word.length;
         continue;

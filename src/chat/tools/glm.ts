@@ -3,7 +3,7 @@
 import type { CallSink } from "./call-sink.js";
 import { ParameterWriter } from "./parameter-writer.js";
 import { type CallBody, SectionParser, type Taken } from "./section-parser.js";
-import { firstTag, partialTagLen } from "./tags.js";
+import { firstTag, partialTagLen, TagWatch } from "./tags.js";
 import type { ToolFormat, ToolSet } from "./tool-format.js";
 
 const OPEN = "<tool_call>";
@@ -49,7 +49,8 @@ class GlmBody implements CallBody {
     // Models forget the end of a call before the next one, and a key's value before either.
     const first = firstTag(text, [KEY, CLOSE, OPEN]);
     const found = first?.tag === KEY ? firstTag(text, [VALUE, CLOSE, OPEN], first.at) : first;
-    if (first === null || found === null) return { rest: text, next: "wait" };
+    if (first === null || found === null)
+      return { rest: text, next: "wait", until: new TagWatch([first === null ? KEY : VALUE, CLOSE, OPEN], text) };
     if (found.tag !== VALUE) {
       this.#writer!.close();
       return { rest: text.slice(found.tag === CLOSE ? found.at + CLOSE.length : found.at), next: "done" };
@@ -68,7 +69,7 @@ class GlmBody implements CallBody {
       this.#state = "pairs";
       return { rest: text.slice(end + VALUE_END.length), next: "go" };
     }
-    if (!this.#writer!.isText) return { rest: text, next: "wait" };
+    if (!this.#writer!.isText) return { rest: text, next: "wait", until: new TagWatch([VALUE_END], text) };
     const sure = text.length - partialTagLen(text, VALUE_END);
     this.#writer!.more(text.slice(0, sure));
     return { rest: text.slice(sure), next: "wait" };

@@ -4,6 +4,7 @@
 import { CallReader } from "./call-reader.js";
 import type { CallSink } from "./call-sink.js";
 import { type CallBody, SectionParser, type Taken } from "./section-parser.js";
+import { isFarOff } from "./tags.js";
 import type { ToolFormat } from "./tool-format.js";
 
 const OPEN = "<|tool_call|>";
@@ -25,6 +26,7 @@ class ListBody implements CallBody {
   take(text: string, sink: CallSink): Taken {
     if (this.#state === "object") return this.#takeObject(text, sink);
     const rest = text.trimStart();
+    if (isFarOff(text, rest)) return { rest: text, next: "done" };
     if (rest === "") return { rest: text, next: "wait" };
     switch (this.#state) {
       case "start":

@@ -3,6 +3,7 @@
 import { CallReader } from "./call-reader.js";
 import type { CallSink } from "./call-sink.js";
 import { type CallBody, SectionParser, type Taken } from "./section-parser.js";
+import { isFarOff } from "./tags.js";
 import type { ToolFormat } from "./tool-format.js";
 
 const OPEN = "<tool_call>";
@@ -27,6 +28,7 @@ class HermesBody implements CallBody {
   /** The closing tag; a model that forgets it goes on with text. */
   #takeClosing(text: string): Taken {
     const rest = text.trimStart();
+    if (isFarOff(text, rest)) return { rest: text, next: "done" };
     if (CLOSE.startsWith(rest) && rest !== CLOSE) return { rest: text, next: "wait" };
     return { rest: rest.startsWith(CLOSE) ? rest.slice(CLOSE.length) : text, next: "done" };
   }

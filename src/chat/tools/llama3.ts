@@ -3,6 +3,7 @@
 
 import { BareCalls } from "./bare-calls.js";
 import { CallSink } from "./call-sink.js";
+import { isFarOff } from "./tags.js";
 import type { ToolEvent, ToolFormat, ToolParser, ToolSet } from "./tool-format.js";
 
 const TAG = "<|python_tag|>";
@@ -33,10 +34,11 @@ class Llama3Parser implements ToolParser {
 
   #readStart(): void {
     const rest = this.#held.trimStart();
-    if (TAG.startsWith(rest)) return; // also nothing but white space yet
-    const body = rest.startsWith(TAG) ? rest.slice(TAG.length).trimStart() : rest;
-    if (body === "") return;
-    this.#state = body[0] === "{" ? "calls" : "text";
+    const inner = rest.startsWith(TAG) ? rest.slice(TAG.length) : rest;
+    const body = inner.trimStart();
+    const isText = isFarOff(this.#held, rest) || isFarOff(inner, body);
+    if (!isText && (TAG.startsWith(rest) || body === "")) return; // also nothing but white space yet
+    this.#state = !isText && body[0] === "{" ? "calls" : "text";
     if (this.#state === "text") return;
     this.#sink.hold(this.#held.slice(0, this.#held.length - body.length));
     this.#held = body;

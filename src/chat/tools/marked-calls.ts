@@ -3,7 +3,7 @@
 import { ValueScanner } from "./call-scanner.js";
 import type { CallSink } from "./call-sink.js";
 import { type CallBody, SectionParser, type Taken } from "./section-parser.js";
-import { firstTag } from "./tags.js";
+import { firstTag, TagWatch } from "./tags.js";
 import type { ToolFormat } from "./tool-format.js";
 
 interface Markers {
@@ -23,7 +23,6 @@ class MarkedBody implements CallBody {
   readonly #markers: Markers;
   #state: State = "section";
   #value = new ValueScanner();
-  #numShown = 0;
   #hasHeads = false;
   #isClosed = false;
 
@@ -55,12 +54,11 @@ class MarkedBody implements CallBody {
         let at = 0;
         let status: "more" | "end" | "past" = "more";
         while (at < text.length && status === "more") status = this.#value.push(text[at++]!);
-        sink.arguments(this.#value.text.slice(this.#numShown));
-        this.#numShown = this.#value.text.length;
+        sink.arguments(text.slice(0, at));
         return status === "more" ? { rest: "", next: "wait" } : this.#go("tail", text.slice(at));
       }
       case "tail":
-        return this.#takeEnd(text, 0, text.length) ?? { rest: text, next: "wait" };
+        return this.#takeEnd(text, 0, text.length) ?? this.#waitFor(text, []);
     }
   }
 
@@ -72,10 +70,9 @@ class MarkedBody implements CallBody {
     // Without an object it is no call, and the next one's is not its own.
     const end = this.#takeEnd(text, call.length, brace < 0 ? text.length : brace);
     if (end !== null) return end;
-    if (brace < 0) return { rest: text, next: "wait" };
+    if (brace < 0) return this.#waitFor(text, [at < 0 ? separator : "{"]);
     sink.call(nameOf(text.slice(call.length, at).trim(), text.slice(at + separator.length, brace).trim()));
     this.#value = new ValueScanner();
-    this.#numShown = 0;
     return this.#go("arguments", text.slice(brace));
   }
 
@@ -85,6 +82,12 @@ class MarkedBody implements CallBody {
     const found = firstTag(text, [callEnd, call, close], start);
     if (found === null || found.at >= limit) return null;
     return this.#go("section", text.slice(found.tag === callEnd ? found.at + callEnd.length : found.at));
+  }
+
+  /** Until one of these, or the end of the call. */
+  #waitFor(text: string, tags: readonly string[]): Taken {
+    const { call, callEnd, close } = this.#markers;
+    return { rest: text, next: "wait", until: new TagWatch([...tags, callEnd, call, close], text) };
   }
 
   #go(state: State, rest: string): Taken {

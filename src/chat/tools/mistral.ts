@@ -7,6 +7,7 @@ import { CallReader } from "./call-reader.js";
 import { ValueScanner } from "./call-scanner.js";
 import { CallSink } from "./call-sink.js";
 import { type CallBody, SectionParser, type Taken } from "./section-parser.js";
+import { isFarOff, MOST_SPACE, TagWatch } from "./tags.js";
 import type { ToolEvent, ToolFormat, ToolParser, ToolSet } from "./tool-format.js";
 
 const TAG = "[TOOL_CALLS]";
@@ -15,6 +16,9 @@ const CALL_ID = "[CALL_ID]";
 /** What may stand behind a name; right after the marker the name is missing, and it is no list. */
 const NAME_ENDS = [ARGS, CALL_ID];
 
+/** A list at the very beginning of an answer; white space in it is looked at again with every token. */
+const LIST_START = new RegExp(`^\\s{0,${MOST_SPACE}}(?:\\[\\s{0,${MOST_SPACE}})?`);
+
 type State = "tagged" | "list" | "object" | "between" | "name" | "arguments" | "after";
 
 /** What stands after the marker. */
@@ -22,7 +26,6 @@ class MistralBody implements CallBody {
   readonly #reader = new CallReader(null);
   #state: State = "tagged";
   #value = new ValueScanner();
-  #taken = 0;
   #isEmpty = true;
 
   /** Of a list; a call of the newer form has a marker of its own. */
@@ -49,6 +52,7 @@ class MistralBody implements CallBody {
       case "after": {
         // Between calls of the newer form, or after the list: another marker, or text.
         const rest = text.trimStart();
+        if (isFarOff(text, rest)) return { rest: text, next: "done" };
         const isWaiting = rest === "" || (TAG.startsWith(rest) && rest !== TAG);
         return { rest: text, next: isWaiting ? "wait" : "done" };
       }
@@ -59,6 +63,10 @@ class MistralBody implements CallBody {
   #takeBeside(text: string): Taken {
     const rest = text.trimStart();
     const isTagged = this.#state === "tagged";
+    if (isFarOff(text, rest)) {
+      this.#isEmpty = false;
+      return { rest: text, next: "done" };
+    }
     if (rest === "" || (isTagged && NAME_ENDS.some((end) => end.startsWith(rest)))) {
       // More than a bracket is no empty list, whatever comes of it: where the answer ends here it is text.
       if (rest.length > 1) this.#isEmpty = false;
@@ -87,7 +95,7 @@ class MistralBody implements CallBody {
     const brace = text.indexOf("{");
     const tag = text.indexOf(TAG);
     if (tag >= 0 && (brace < 0 || tag < brace)) return { rest: text.slice(tag), next: "done" };
-    if (brace < 0) return { rest: text, next: "wait" };
+    if (brace < 0) return { rest: text, next: "wait", until: new TagWatch(["{", TAG], text) };
     const [name] = text.slice(0, brace).split(CALL_ID);
     sink.call(name!.replace(ARGS, "").trim());
     return this.#go("arguments", text.slice(brace));
@@ -97,8 +105,7 @@ class MistralBody implements CallBody {
     let at = 0;
     let isOver = false;
     while (at < text.length && !isOver) isOver = this.#value.push(text[at++]!) === "end";
-    sink.arguments(this.#value.text.slice(this.#taken));
-    this.#taken = this.#value.text.length;
+    sink.arguments(text.slice(0, at));
     return isOver ? this.#go("after", text.slice(at)) : { rest: "", next: "wait" };
   }
 
@@ -139,8 +146,9 @@ class MistralParser implements ToolParser {
 
   /** A list of objects at the very beginning may be forced calls. */
   #readStart(): void {
-    if (/^\s*(?:\[\s*)?$/.test(this.#held)) return;
-    const list = /^\s*\[\s*(?=\{)/.exec(this.#held);
+    const start = LIST_START.exec(this.#held);
+    if (start?.[0] === this.#held) return;
+    const list = start !== null && this.#held[start[0].length] === "{" ? start : null;
     this.#state = list === null ? "sections" : "list";
     if (list === null) return;
     this.#sink.hold(list[0]);

@@ -5,8 +5,9 @@ import { LiteralEnd, pythonToJson } from "./python-literal.js";
 import { type CallBody, SectionParser, type Taken } from "./section-parser.js";
 import type { ToolFormat } from "./tool-format.js";
 
-/** A call's name, which may be missing. */
-const CALL = /^([A-Za-z_][\w.-]*)?\s*\(/;
+/** A call's name, which may be missing. It is bounded: until it ends, it is looked at again with every token. */
+const CALL = /^([A-Za-z_][\w.-]{0,255})?\s{0,64}\(/;
+const PART_OF_CALL = /^[A-Za-z_][\w.-]{0,255}\s{0,64}$/;
 
 class PythonBody implements CallBody {
   readonly #close: string;
@@ -47,7 +48,7 @@ class PythonBody implements CallBody {
     }
     this.#isClosed = rest.startsWith(this.#close);
     if (this.#isClosed) return { rest: rest.slice(this.#close.length), next: "done" };
-    const isWaiting = this.#close.startsWith(rest) || /^[A-Za-z_][\w.-]*\s*$/.test(rest);
+    const isWaiting = this.#close.startsWith(rest) || PART_OF_CALL.test(rest);
     return { rest, next: isWaiting ? "wait" : "done" };
   }
 
@@ -70,7 +71,7 @@ class PythonBody implements CallBody {
     }
     if (lead.startsWith(",")) return { rest: lead.slice(1), next: "go" };
     const end = this.#argument.find(lead);
-    if (end < 0) return { rest: lead, next: "wait" };
+    if (end < 0) return { rest: lead, next: "wait", until: this.#argument };
     this.#argument = new LiteralEnd();
     const [, name, value] = /^\s*([\w-]+)\s*=([\s\S]*)$/.exec(lead.slice(0, end)) ?? [];
     const key = name ?? `arg${this.#numArguments}`;

@@ -2,7 +2,7 @@
 // section, all of it is text, markers and white space included; beside calls only what looks like one and has no name.
 
 import { CallSink } from "./call-sink.js";
-import { partialTagLen, textLen } from "./tags.js";
+import { partialTagLen, textLen, type Watch } from "./tags.js";
 import type { ToolEvent, ToolParser } from "./tool-format.js";
 
 export interface Taken {
@@ -10,6 +10,8 @@ export interface Taken {
   readonly rest: string;
   /** go: take again; wait: more text is needed; done: the rest is text again. */
   readonly next: "go" | "wait" | "done";
+  /** Of a body that waits: until this is seen more text changes nothing, and is not looked at. Left out: every piece may. */
+  readonly until?: Watch;
 }
 
 /** Reads what stands after an opening marker. */
@@ -29,6 +31,7 @@ export class SectionParser implements ToolParser {
   readonly #sink: CallSink;
   #body: CallBody | null = null;
   #held = "";
+  #until: Watch | undefined;
   /** Calls before the section, and before the call under way. */
   #numBeforeSection = 0;
   #numBeforeCall = 0;
@@ -43,6 +46,7 @@ export class SectionParser implements ToolParser {
 
   push(text: string): ToolEvent[] {
     this.#held += text;
+    if (this.#until?.sees(text) === false) return this.#sink.take();
     while (this.#body === null ? this.#readText() : this.#readBody(this.#body));
     return this.#sink.take();
   }
@@ -74,7 +78,8 @@ export class SectionParser implements ToolParser {
 
   #readBody(body: CallBody): boolean {
     const wasInCall = body.isInCall === true;
-    const { rest, next } = body.take(this.#held, this.#sink);
+    const { rest, next, until } = body.take(this.#held, this.#sink);
+    this.#until = until;
     this.#record(this.#held.slice(0, this.#held.length - rest.length), wasInCall);
     this.#held = rest;
     const isInCall = body.isInCall === true;

@@ -18,8 +18,43 @@ export function firstTag(text: string, tags: readonly string[], start = 0): { ta
   return best;
 }
 
+/** Looks for something in text that comes piece by piece, at each piece once. */
+export interface Watch {
+  /** Whether it is in the text seen so far and `text`, which comes next. */
+  sees(text: string): boolean;
+}
+
+/** One of several markers, none of which is in `seen` as a whole. */
+export class TagWatch implements Watch {
+  readonly #tags: readonly string[];
+  readonly #overlap: number;
+  /** The end of what was seen, which a marker may have begun in. */
+  #end: string;
+
+  constructor(tags: readonly string[], seen: string) {
+    this.#tags = tags;
+    this.#overlap = Math.max(...tags.map((tag) => tag.length)) - 1;
+    this.#end = this.#endOf(seen);
+  }
+
+  sees(text: string): boolean {
+    const looked = this.#end + text;
+    this.#end = this.#endOf(looked);
+    return this.#tags.some((tag) => looked.includes(tag));
+  }
+
+  #endOf(text: string): string {
+    return text.slice(Math.max(0, text.length - this.#overlap));
+  }
+}
+
 /** White space before a marker that is taken for its own; more is text. It is looked at again with every token. */
 export const MOST_SPACE = 1024;
+
+/** Whether `rest`, what is left of `text` without white space at its beginning, had too much of it before. */
+export function isFarOff(text: string, rest: string): boolean {
+  return text.length - rest.length > MOST_SPACE;
+}
 
 /** How much of the first `end` characters is text for certain: white space at their end may belong to a marker that follows. */
 export function textLen(text: string, end: number): number {

@@ -4,7 +4,7 @@
 import type { CallSink } from "./call-sink.js";
 import { ParameterWriter } from "./parameter-writer.js";
 import { type CallBody, SectionParser, type Taken } from "./section-parser.js";
-import { firstTag, partialTagLen } from "./tags.js";
+import { firstTag, partialTagLen, TagWatch } from "./tags.js";
 import type { ToolFormat, ToolSet } from "./tool-format.js";
 
 interface Spelling {
@@ -48,7 +48,7 @@ class XmlBody implements CallBody {
       }
       case "name": {
         const end = text.indexOf(call[1], call[0].length);
-        if (end < 0) return { rest: text, next: "wait" };
+        if (end < 0) return { rest: text, next: "wait", until: new TagWatch([call[1]], text) };
         this.#tool = text.slice(call[0].length, end).trim();
         sink.call(this.#tool);
         this.#writer = new ParameterWriter(sink);
@@ -64,7 +64,7 @@ class XmlBody implements CallBody {
       }
       case "parameterName": {
         const end = text.indexOf(parameter[1]);
-        if (end < 0) return { rest: text, next: "wait" };
+        if (end < 0) return { rest: text, next: "wait", until: new TagWatch([parameter[1]], text) };
         this.#beginParameter(text.slice(0, end));
         return this.#go("value", text.slice(end + parameter[1].length));
       }
@@ -95,7 +95,7 @@ class XmlBody implements CallBody {
       this.#writer!.end(whole.endsWith("\n") ? whole.slice(0, -1) : whole);
       return this.#go("call", value.slice(end + parameterEnd.length));
     }
-    if (!this.#writer!.isText) return { rest: value, next: "wait" };
+    if (!this.#writer!.isText) return { rest: value, next: "wait", until: new TagWatch([parameterEnd], value) };
     let sure = value.length - partialTagLen(value, parameterEnd);
     if (value[sure - 1] === "\n") sure--;
     this.#writer!.more(value.slice(0, sure));
