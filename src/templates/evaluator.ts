@@ -7,6 +7,7 @@ import { Loop } from "./loop.js";
 import { getAttribute, getItem, getSlice } from "./methods.js";
 import type { CallArgs, Expr, ForNode, Node, Signature, Target } from "./nodes.js";
 import { binary, comparison, concatenate, unary } from "./operators.js";
+import { whyNoFilter } from "./refused-filters.js";
 import { Scope } from "./scope.js";
 import { isTrue, iterate } from "./semantics.js";
 import { str } from "./show.js";
@@ -48,7 +49,7 @@ export class Evaluator implements FilterContext {
 
   callFilter(name: string, value: Value, args: Arguments): Value {
     const filter = FILTERS.get(name);
-    if (filter === undefined) throw new TemplateError(`No filter named '${name}' found.`);
+    if (filter === undefined) throw new TemplateError(whyNoFilter(name));
     return filter(value, args, this);
   }
 

@@ -2,6 +2,7 @@
 // tests. (Signs bind closer than **, and ** is taken from the left, unlike in Python.)
 
 import { type CallArgs, type Expr, NO_ARGS, type Target } from "./nodes.js";
+import { whyNoFilter } from "./refused-filters.js";
 import { unescapeString } from "./string-literal.js";
 import { Text } from "./text.js";
 import type { TokenStream } from "./token-stream.js";
@@ -292,7 +293,7 @@ export class ExpressionParser {
       if (!isBare) stream.next();
       isBare = false;
       const name = this.#parseDottedName();
-      if (!this.#known.filters.has(name)) this.unknown.push(`No filter named '${name}'.`);
+      if (!this.#known.filters.has(name)) this.unknown.push(whyNoFilter(name));
       const args = stream.isOperator("(") ? this.parseCallArgs() : NO_ARGS;
       expr = { kind: "filter", of: expr, name, args };
     }

@@ -4,21 +4,10 @@ import { bind, toText, trueOr } from "./arguments.js";
 import { TemplateError } from "./errors.js";
 import { attributeGetter, type Filter, type FilterContext, ignoreCase } from "./filter.js";
 import { binary } from "./operators.js";
-import { compare, equals, isTrue, iterate, lengthOf, toIndex } from "./semantics.js";
+import { compare, isTrue, iterate, lengthOf } from "./semantics.js";
 import { str } from "./show.js";
 import { EMPTY, Text } from "./text.js";
-import {
-  type Arguments,
-  Dict,
-  DictView,
-  Iterator,
-  List,
-  Range,
-  Tuple,
-  typeName,
-  Undefined,
-  type Value,
-} from "./values.js";
+import { type Arguments, Dict, DictView, Iterator, List, Tuple, typeName, Undefined, type Value } from "./values.js";
 
 /** None is an item like any other. */
 function orUndefined(item: Value | undefined, reason: string): Value {
@@ -67,20 +56,6 @@ function extreme(name: string, isBetter: (order: number) => boolean): Filter {
     return best === null ? new Undefined("No aggregated item, sequence was empty.") : best.item;
   };
 }
-
-const groupby: Filter = (value, args, context) => {
-  const [attribute, fallback, isCased] = bind("groupby", args, ["attribute", "default", "case_sensitive"], 1);
-  const get = attributeGetter(attribute, context, fallback ?? null);
-  const change = trueOr(isCased, false) ? (item: Value) => item : ignoreCase;
-  const groups: { key: Value; first: Value; items: Value[] }[] = [];
-  for (const item of sorted([...iterate(value)], (one) => change(get(one)), false)) {
-    const key = change(get(item));
-    const last = groups.at(-1);
-    if (last !== undefined && equals(last.key, key)) last.items.push(item);
-    else groups.push({ key, first: get(item), items: [item] });
-  }
-  return new List(groups.map(({ first, items }) => new Tuple([first, new List(items)], ["grouper", "list"])));
-};
 
 /** select, reject and their forms on an attribute. Nothing at all (none, undefined) selects nothing. */
 function select(keeps: boolean, byAttribute: boolean): Filter {
@@ -166,38 +141,6 @@ const sum: Filter = (value, args, context) => {
   return total;
 };
 
-const batch: Filter = (value, args, { budget }) => {
-  const [count, fill] = bind("batch", args, ["linecount", "fill_with"], 1);
-  const size = toIndex(count!);
-  if (fill !== undefined && fill !== null) budget.step(Math.max(0, size));
-  const rows: Value[][] = [];
-  for (const item of iterate(value)) {
-    if (rows.length === 0 || rows.at(-1)!.length === size) rows.push([]);
-    rows.at(-1)!.push(item);
-  }
-  const short = rows.at(-1);
-  while (short !== undefined && fill !== undefined && fill !== null && short.length < size) short.push(fill);
-  return new Iterator(rows.map((row) => new List(row)));
-};
-
-const slice: Filter = (value, args, { budget }) => {
-  const [count, fill] = bind("slice", args, ["slices", "fill_with"], 1);
-  const items = [...iterate(value)];
-  const slices = toIndex(count!);
-  if (slices === 0) throw new TemplateError("integer division or modulo by zero");
-  budget.step(Math.max(0, slices));
-  const size = Math.floor(items.length / slices);
-  const numLonger = items.length % slices;
-  const parts: Value[] = [];
-  for (let i = 0, at = 0; i < slices; i++) {
-    const part = items.slice(at, at + size + (i < numLonger ? 1 : 0));
-    at += part.length;
-    if (fill !== undefined && fill !== null && i >= numLonger) part.push(fill);
-    parts.push(new List(part));
-  }
-  return new Iterator(parts);
-};
-
 const unique: Filter = (value, args, context) => {
   const [isCased, attribute] = bind("unique", args, ["case_sensitive", "attribute"]);
   const get = attributeGetter(attribute, context);
@@ -228,13 +171,6 @@ export const SEQUENCE_FILTERS: readonly (readonly [string, Filter])[] = [
   ["list", toList],
   ["first", first],
   ["last", last],
-  [
-    "random",
-    (value) => {
-      const all = value instanceof Range ? [...value] : [...iterate(value)];
-      return orUndefined(all[Math.floor(Math.random() * all.length)], "No random item, sequence was empty.");
-    },
-  ],
   ["join", join],
   ["sort", sort],
   ["dictsort", dictsort],
@@ -244,9 +180,6 @@ export const SEQUENCE_FILTERS: readonly (readonly [string, Filter])[] = [
   ["sum", sum],
   ["min", extreme("min", (order) => order < 0)],
   ["max", extreme("max", (order) => order > 0)],
-  ["groupby", groupby],
-  ["batch", batch],
-  ["slice", slice],
   ["map", map],
   ["select", select(true, false)],
   ["reject", select(false, false)],

@@ -8,7 +8,6 @@ import { SEQUENCE_FILTERS } from "./filters-sequence.js";
 import { TEXT_FILTERS } from "./filters-text.js";
 import { getAttribute } from "./methods.js";
 import { isTrue, toIndex, tryNumber } from "./semantics.js";
-import { repr } from "./show.js";
 import { EMPTY, Text } from "./text.js";
 import { strip } from "./text-search.js";
 import { Dict, typeName, Undefined, type Value } from "./values.js";
@@ -94,20 +93,6 @@ const fallback: Filter = (value, args) => {
   return isMissing ? (other === undefined ? EMPTY : other) : value;
 };
 
-const filesizeformat: Filter = (value, args) => {
-  const isBinary = trueOr(bind("filesizeformat", args, ["binary"])[0], false);
-  const size = parseFloatText(value);
-  if (size === null) throw new TemplateError("could not convert to float");
-  const base = isBinary ? 1024 : 1000;
-  if (size === 1) return Text.own("1 Byte");
-  if (size < base) return Text.own(`${Math.trunc(size)} Bytes`);
-  const letters = [...(isBinary ? "KMGTPEZY" : "kMGTPEZY")];
-  let at = 0;
-  while (at < letters.length - 1 && size >= base ** (at + 2)) at++;
-  const scaled = roundTo((base * size) / base ** (at + 2), 1);
-  return Text.own(`${scaled.toFixed(1)} ${letters[at]}${isBinary ? "iB" : "B"}`);
-};
-
 const absolute: Filter = (value) => {
   if (value instanceof Undefined) value.fail();
   const number = tryNumber(value);
@@ -144,8 +129,6 @@ const byName: readonly (readonly [string, Filter])[] = [
   ["default", fallback],
   ["d", fallback],
   ["attr", attr],
-  ["filesizeformat", filesizeformat],
-  ["pprint", (value) => repr(value)],
 ];
 
 export const FILTERS: ReadonlyMap<string, Filter> = new Map(

@@ -7,8 +7,8 @@ import { FILTERS } from "./filters.js";
 import { JinjaTemplate } from "./template.js";
 import { TEXT_METHODS } from "./text-methods.js";
 
-/** The budget's own limit is 4 s; a busy machine may need a little more to notice. */
-const MOST_MS = 10_000;
+/** The budget's own limit is 4 s; what hangs is ended here. */
+const MOST_MS = 120_000;
 
 function render(source: string): "text" | "refused" {
   const before = performance.now();
@@ -28,12 +28,8 @@ const doubled = (start: string, grow: string, use: string): string =>
   `{% set ns = namespace(t=${start}) %}{% for i in range(40) %}{% set ns.t = ${grow} %}{% endfor %}${use}`;
 
 const RUNAWAYS: Readonly<Record<string, string>> = {
-  "wordwrap of no width": '{{ "abc"|wordwrap(0) }}',
-  "wordwrap of a negative width": '{{ "abc"|wordwrap(-1) }}',
   "a tuple doubled": doubled("(1,)", "ns.t + ns.t", ""),
   "a list doubled": doubled("[1]", "ns.t + ns.t", ""),
-  "many slices": "{{ [1]|slice(100000000)|list }}",
-  "a batch filled": "{{ [1]|batch(100000000, 0)|list }}",
   "indent in a loop": '{% for i in range(200) %}{% set x = "a\\nb"|indent(100000000) %}{% endfor %}',
   "tojson's indent": "{{ [1]|tojson(indent=100000000) }}",
   "digits of a number": "{{ '%.500000000d' % 1 }}",
@@ -48,7 +44,6 @@ const RUNAWAYS: Readonly<Record<string, string>> = {
   "a split of a large text":
     '{% set x = "a " * 10000000 %}{% for i in range(1000) %}{% set y = x.split() %}{% endfor %}',
   "count of a long part": '{% set x = "a" * 30000000 %}{{ x.count("a" * 15000000 + "b") }}',
-  striptags: '{{ ("<" * 10000000)|striptags }}',
 };
 
 for (const [name, source] of Object.entries(RUNAWAYS)) {
@@ -56,6 +51,19 @@ for (const [name, source] of Object.entries(RUNAWAYS)) {
     assert.equal(render(source), "refused");
   });
 }
+
+test("filters that no public template uses are refused by name, when a template is read or, in a condition, reached", () => {
+  const call = (name: string): string => `{{ "abc"|${name}(0) }}`;
+  const names = "batch center filesizeformat forceescape groupby pprint random slice striptags truncate";
+  for (const name of `${names} urlencode urlize wordcount wordwrap xmlattr`.split(" ")) {
+    assert.ok(!FILTERS.has(name));
+    const refused = { name: "TemplateError", message: new RegExp(`'${name}' is not supported`) };
+    assert.throws(() => new JinjaTemplate(call(name)), refused);
+    assert.throws(() => new JinjaTemplate(`{{ ["a"]|map("${name}")|list }}`).render([]), refused);
+    assert.throws(() => new JinjaTemplate(`{% if true %}${call(name)}{% endif %}`).render([]), refused);
+    assert.equal(new JinjaTemplate(`{% if false %}${call(name)}{% endif %}`).render([]).s, "");
+  }
+});
 
 test("rounding to more places than a float has gives zero at once", () => {
   assert.equal(render("{{ 1.5|round(-100000000) }}"), "text");

@@ -87,10 +87,7 @@ function attributeOf(value: Value, name: string, context: MethodContext): Value 
   if (value instanceof Text) return method(TEXT_METHODS, value);
   if (value instanceof List) return CHANGING.list.has(name) ? unsafe(value, name) : method(LIST_METHODS, value);
   if (value instanceof Dict) return CHANGING.dict.has(name) ? unsafe(value, name) : method(DICT_METHODS, value);
-  if (value instanceof Tuple) {
-    const field = value.fields.indexOf(name);
-    return field >= 0 ? value.items[field] : method(TUPLE_METHODS, value);
-  }
+  if (value instanceof Tuple) return method(TUPLE_METHODS, value);
   if (value instanceof Opaque) return value.attribute(name);
   if (value instanceof Callable) return value.attributes.get(name);
   return undefined;

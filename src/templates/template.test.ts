@@ -271,21 +271,6 @@ test("calls and values have two hundred levels, and as many again when they are 
   assert.throws(() => nested("[ns.v]", 199, "namespace(a=ns.v)"), /nested too deeply to be shown/);
 });
 
-test("a random item is any of them", (t) => {
-  const { random } = Math;
-  t.after(() => {
-    Math.random = random;
-  });
-  for (const [value, item] of [
-    [0, "a"],
-    [0.34, "b"],
-    [0.999, "c"],
-  ] as const) {
-    Math.random = () => value;
-    assert.equal(renderWith("{{ ['a', 'b', 'c'] | random }}{{ [] | random is defined }}", {}).s, `${item}False`);
-  }
-});
-
 test("what is no template is told with its line", () => {
   const lineOf = (source: string) => {
     try {

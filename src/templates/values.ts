@@ -32,14 +32,11 @@ export class List {
 
 export class Tuple {
   readonly items: readonly Value[];
-  readonly fields: readonly string[];
 
-  /** `fields`: names of a named tuple's items. */
-  constructor(items: readonly Value[], fields: readonly string[] = []) {
+  constructor(items: readonly Value[]) {
     make(items.length);
     step(items.length / 8);
     this.items = items;
-    this.fields = fields;
   }
 }
 
