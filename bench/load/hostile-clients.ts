@@ -20,6 +20,13 @@ const DEEP = 50_000;
 const DEEP_JSON = Buffer.from(`{"messages": ${"[".repeat(DEEP)}${"]".repeat(DEEP)}}`);
 const MAX_WORDS = 700_000;
 const WORDS = Buffer.from("word ".repeat(MAX_WORDS)); // made once: what an attack costs the attacker is not measured here
+const NUMBERS = Buffer.from(
+  `{"messages": [{"role": "user", "content": "hello"}], "odd": [${"1,".repeat(2_090_000)}1]}`,
+);
+const EMPTY_MESSAGES = Buffer.from(`{"messages": [${'{"role": "user", "content": ""}, '.repeat(50_000)}null]}`);
+const MANY_BIASES = JSON.stringify(Object.fromEntries(Array.from({ length: 100_000 }, (_, i) => [i, i % 7])));
+const MANY_INPUTS = Array.from({ length: 2048 }, (_, i) => `${i} once`);
+const LOOKS = ["/api/cache", "/api/steps?format=json", "/api/stats", "/api/plan/1", "/metrics", "/v1/models"];
 const whole = (random: () => number): number => Math.floor(random() * 1e9);
 
 function post(
@@ -41,6 +48,26 @@ function post(
     call.on("error", () => resolve(outcome));
     call.end(body);
   });
+}
+
+function get({ url, address }: Target, path: string): Promise<Outcome> {
+  return new Promise((resolve) => {
+    let outcome: Outcome = "cut";
+    const call = request(url + path, { agent: false, localAddress: address }, (response) => {
+      outcome = response.statusCode!;
+      response.on("error", () => undefined);
+      response.on("close", () => resolve(outcome));
+      response.resume();
+    });
+    call.on("error", () => resolve(outcome));
+    call.end();
+  });
+}
+
+/** Many at once; the worst of their ends. */
+async function all(calls: readonly Promise<Outcome>[]): Promise<Outcome> {
+  const ends = await Promise.all(calls);
+  return ends.find((end) => typeof end === "number" && end >= 500) ?? ends[0]!;
 }
 
 function longChat(numWords: number): Buffer {
@@ -134,6 +161,42 @@ export const ATTACKS: Readonly<Record<string, Attack>> = {
     });
   },
   "many samples": (target, random) => chat(target, { n: 16, max_tokens: 50, seed: whole(random), temperature: 1 }),
+  "priorities before others": (target, random) =>
+    chat(target, { priority: Number.MIN_SAFE_INTEGER, max_tokens: 50, seed: whole(random), ignore_eos: true }),
+  "looks at everything": (target, random) => all(Array.from({ length: 10 }, () => get(target, pick(random, LOOKS)))),
+  "texts to tokenise": (target, random) => {
+    const text = `${whole(random)} ${WORDS.toString("latin1", 0, 4_000_000)}`;
+    if (random() < 0.5) return post(target, "/tokenize", JSON.stringify({ prompt: text }));
+    return post(target, "/v1/messages/count_tokens", JSON.stringify({ messages: [{ role: "user", content: text }] }));
+  },
+  "4 MiB of numbers": (target) => post(target, CHAT, NUMBERS),
+  "50,000 empty messages": (target) => post(target, CHAT, EMPTY_MESSAGES),
+  "8,000 empty messages": (target) =>
+    chat(target, { messages: Array.from({ length: 8000 }, () => ({ role: "user", content: "" })) }),
+  "100,000 biases": (target) => post(target, CHAT, `{"messages": [], "logit_bias": ${MANY_BIASES}}`),
+  "2,048 embeddings": (target, random) =>
+    post(target, "/v1/embeddings", JSON.stringify({ input: MANY_INPUTS.map((text) => `${text} ${whole(random)}`) })),
+  "white space beside tools": (target, random) => {
+    const tools = [{ type: "function", function: { name: "f", parameters: { type: "object" } } }];
+    // Whatever else it may say is far less likely than the tokens that a biased few are.
+    const logit_bias = Object.fromEntries(
+      Array.from({ length: 40 }, (_, i) => [whole(random) % 500, i % 2 ? 100 : -100]),
+    );
+    return chat(target, { tools, logit_bias, n: 8, max_tokens: 300, ignore_eos: true, seed: whole(random) });
+  },
+  "files of the server": (target, random) =>
+    post(
+      target,
+      pick(random, ["/v1/load_lora_adapter", "/v1/unload_lora_adapter", "/api/show", CHAT]),
+      JSON.stringify(
+        pick(random, [
+          { lora_name: "x", lora_path: "/etc/passwd" },
+          { lora_name: "../../x" },
+          { model: "/etc/passwd" },
+          { messages: [{ role: "user", content: [{ type: "image_url", image_url: { url: "file:///etc/passwd" } }] }] },
+        ]),
+      ),
+    ),
 };
 
 const WRONG: readonly object[] = [

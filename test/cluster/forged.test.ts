@@ -66,6 +66,17 @@ test("with the login of one role a client can do nothing of another role's, nor 
   const real = router.router.replicas()[0]!;
   const inbox = router.router.mailbox.member;
   const bucket = "$KV.pagoda_trust";
+  /** Whoever may make a consumer of a stream may read it. */
+  const others = [
+    ["$JS.API.CONSUMER.CREATE.KV_pagoda_other.mine.$KV.pagoda_other.>", "{}"],
+    ["$JS.API.CONSUMER.CREATE.ORDERS", "{}"],
+    ["$JS.API.CONSUMER.DELETE.ORDERS.theirs", ""],
+    ["$JS.API.CONSUMER.LIST.ORDERS", ""],
+    ["$JS.ACK.ORDERS.theirs.1.1.1.1.1", ""],
+    ["$JS.FC.ORDERS.theirs.x", ""],
+    ["$JS.API.STREAM.LIST", ""],
+    ["pagoda.other.to.somebody", "{}"],
+  ] as const;
   const forged: Readonly<Record<Kind, readonly (readonly [subject: string, said: string])[]>> = {
     router: [
       [`${bucket}.replica.ghost`, JSON.stringify({ ...real, id: "ghost" })],
@@ -74,14 +85,14 @@ test("with the login of one role a client can do nothing of another role's, nor 
       ["$JS.API.STREAM.DELETE.KV_pagoda_trust", ""],
       ["$JS.API.STREAM.PURGE.KV_pagoda_trust", ""],
       ["$JS.API.STREAM.MSG.DELETE.KV_pagoda_trust", '{"seq":1}'],
-      ["pagoda.other.to.somebody", "{}"],
+      ...others,
     ],
     replica: [
       [`${bucket}.router.ghost`, "{}"],
       [`${bucket}.router.${inbox}`, ""],
       ["$JS.API.STREAM.DELETE.KV_pagoda_trust", ""],
       ["$JS.API.STREAM.UPDATE.KV_pagoda_trust", "{}"],
-      ["pagoda.other.to.somebody", "{}"],
+      ...others,
     ],
   };
   for (const kind of ["router", "replica"] as const) {
