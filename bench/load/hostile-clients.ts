@@ -137,7 +137,7 @@ export const ATTACKS: Readonly<Record<string, Attack>> = {
       ? chat(target, { tools, tool_choice: "required" })
       : chat(target, { guided_json: parameters });
   },
-  "JSON 50,000 deep": (target) => post(target, CHAT, DEEP_JSON),
+  "deep JSON": (target) => post(target, CHAT, DEEP_JSON),
   "prompts too long": (target, random) => post(target, CHAT, longChat(whole(random) % MAX_WORDS)),
   "prompts as long as can be": (target, random) =>
     chat(target, { messages: [{ role: "user", content: `${whole(random)} ${"once upon a time ".repeat(100)}` }] }),
@@ -169,12 +169,12 @@ export const ATTACKS: Readonly<Record<string, Attack>> = {
     if (random() < 0.5) return post(target, "/tokenize", JSON.stringify({ prompt: text }));
     return post(target, "/v1/messages/count_tokens", JSON.stringify({ messages: [{ role: "user", content: text }] }));
   },
-  "4 MiB of numbers": (target) => post(target, CHAT, NUMBERS),
-  "50,000 empty messages": (target) => post(target, CHAT, EMPTY_MESSAGES),
-  "8,000 empty messages": (target) =>
+  "numbers of 4 MiB": (target) => post(target, CHAT, NUMBERS),
+  "too many empty messages": (target) => post(target, CHAT, EMPTY_MESSAGES),
+  "as many empty messages as may be": (target) =>
     chat(target, { messages: Array.from({ length: 8000 }, () => ({ role: "user", content: "" })) }),
-  "100,000 biases": (target) => post(target, CHAT, `{"messages": [], "logit_bias": ${MANY_BIASES}}`),
-  "2,048 embeddings": (target, random) =>
+  "too many biases": (target) => post(target, CHAT, `{"messages": [], "logit_bias": ${MANY_BIASES}}`),
+  "many embeddings": (target, random) =>
     post(target, "/v1/embeddings", JSON.stringify({ input: MANY_INPUTS.map((text) => `${text} ${whole(random)}`) })),
   "white space beside tools": (target, random) => {
     const tools = [{ type: "function", function: { name: "f", parameters: { type: "object" } } }];

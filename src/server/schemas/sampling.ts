@@ -48,9 +48,16 @@ function schemaOf({ type, min, max, apiOff }: SamplingParam): z.ZodType {
     case "tokens":
       return z.array(z.int().min(0)).max(max!);
     case "bias":
-      return z
-        .record(z.string().regex(/^\d+$/, "must be a token id"), z.number().min(min!).max(max!))
-        .refine((bias) => Object.keys(bias).length <= MOST_BIASES, `names more than ${MOST_BIASES} tokens`);
+      // Counted before they are looked at one by one.
+      return z.preprocess(
+        (bias, context) => {
+          const isLong = typeof bias === "object" && bias !== null && Object.keys(bias).length > MOST_BIASES;
+          if (!isLong) return bias;
+          context.addIssue({ code: "custom", message: `names more than ${MOST_BIASES} tokens` });
+          return z.NEVER;
+        },
+        z.record(z.string().regex(/^\d+$/, "must be a token id"), z.number().min(min!).max(max!)),
+      );
   }
 }
 
