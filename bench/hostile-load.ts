@@ -112,11 +112,14 @@ if (values.model !== undefined) args.push("--model", values.model);
 const server = spawn(process.execPath, args, { stdio: ["ignore", "ignore", "pipe"] });
 process.once("exit", () => server.kill("SIGKILL")); // whatever became of the run
 const ended = once(server, "exit");
-const url = await new Promise<string>((resolve) => {
+const url = await new Promise<string>((resolve, reject) => {
+  let said = "";
   createInterface(server.stderr).on("line", (line) => {
+    said += `${line}\n`;
     const found = /dashboard\s+(http:\S+)/.exec(line);
     if (found !== null) resolve(found[1]!);
   });
+  void ended.then(([code]) => reject(new Error(`the server ended with ${code}: ${said}`)));
 });
 
 const alone = await textsAlone(url);
