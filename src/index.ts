@@ -35,5 +35,12 @@ export type { ConstraintSpec } from "./grammar/constraint.js";
 export type { LogitsHook } from "./sampler/sampler.js";
 export type { Logger } from "./server/http/logger.js";
 export type { GuestModel } from "./server/models/guest-model.js";
-export { createServer, type PagodaServer, type ServerOptions } from "./server/server.js";
+export {
+  createHandler,
+  createServer,
+  type Handler,
+  type HandlerOptions,
+  type PagodaServer,
+  type ServerOptions,
+} from "./server/server.js";
 export type { EncodeOptions, Spans } from "./tokenizer/tokenizer.js";

@@ -43,7 +43,7 @@ function install(): void {
 const PROGRAM = `import { createEngine } from "pagoda";
 
 const engine = await createEngine();
-const { text } = await engine.chat("Tell me a story.", { maxTokens: 8 }).result();
+const { text } = await engine.chat("Tell me a story.", { maxTokens: 8 });
 console.log(JSON.stringify({ text, device: engine.model.device }));
 await engine.close();
 `;

@@ -3,6 +3,7 @@
 import { randomUUID } from "node:crypto";
 import { type Context, Hono } from "hono";
 import { cors } from "hono/cors";
+import { getPath } from "hono/utils/url";
 import { errorFor } from "../core/errors.js";
 import { countTokens, messages } from "./anthropic/route.js";
 import type { AppEnv, ServerContext } from "./context.js";
@@ -67,10 +68,19 @@ const ROUTES: readonly Route[] = [
 /** What Ollama has and Pagoda does not: models are fetched and deleted by whoever runs the server. */
 const OLLAMAS_OWN = /^\/api\/(pull|push|create|copy|delete|blobs)(\/|$)/;
 
-/** `more`: endpoints beside those that every server has. */
-export function createApp(context: ServerContext, more: readonly Route[] = []): Hono<AppEnv> {
-  const app = new Hono<AppEnv>();
-  const routes = [...ROUTES, ...more];
+export interface AppOptions {
+  /** Endpoints beside those that every server has. */
+  readonly routes?: readonly Route[];
+  /** A path that stands before all of them, where the application is part of another, which says who may come from where. */
+  readonly mountedAt?: string | undefined;
+  /** Whose a request is, where no key says it. Default: its address's. */
+  readonly clientOf?: ((request: Request) => string) | undefined;
+}
+
+export function createApp(context: ServerContext, options: AppOptions = {}): Hono<AppEnv> {
+  const { mountedAt, clientOf } = options;
+  const app = new Hono<AppEnv>(mountedAt === undefined ? {} : { getPath: (request) => pathUnder(mountedAt, request) });
+  const routes = [...ROUTES, ...(options.routes ?? [])];
 
   app.use(async (c, next) => {
     const given = c.req.header("x-request-id");
@@ -78,6 +88,7 @@ export function createApp(context: ServerContext, more: readonly Route[] = []): 
     c.set("server", context);
     c.set("log", context.log.child({ requestId }));
     c.set("facts", {});
+    c.set("address", clientOf?.(c.req.raw) ?? c.env.incoming?.socket.remoteAddress ?? "");
     const startMs = performance.now();
     await next();
     c.res.headers.set("x-request-id", requestId); // now: streams and files make their responses themselves
@@ -91,7 +102,8 @@ export function createApp(context: ServerContext, more: readonly Route[] = []): 
     app.use(cors({ origin, exposeHeaders: ["x-request-id", "retry-after"] }));
   }
 
-  const isOurs = originGuard(context.config, context.keys.size > 0);
+  const isTheirs = mountedAt !== undefined && context.config.allowedHost.length === 0;
+  const isOurs = isTheirs ? null : originGuard(context.config, context.keys.size > 0);
   if (isOurs !== null) app.use(isOurs);
   const guard = authenticate(context.keys);
   const looks = limitLooks(new LookLimit());
@@ -126,6 +138,12 @@ export function createApp(context: ServerContext, more: readonly Route[] = []): 
   });
   app.onError((error, c) => errorResponse(c, error));
   return app;
+}
+
+/** The path below the one that the application is mounted at; frameworks may have taken that off already. */
+function pathUnder(mountedAt: string, request: Request): string {
+  const path = getPath(request);
+  return path.startsWith(`${mountedAt}/`) ? path.slice(mountedAt.length) : path === mountedAt ? "/" : path;
 }
 
 /** Base URLs are written with /v1 for some clients and without it for others: who has it wrong is told. */

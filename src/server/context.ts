@@ -41,11 +41,14 @@ export interface ServerContext {
 
 /** Hono's variables of one request. */
 export interface AppEnv {
-  Bindings: HttpBindings;
+  /** Of Node's own server, where there is one. */
+  Bindings: Partial<HttpBindings>;
   Variables: {
     server: ServerContext;
     tenant: Tenant;
     log: Logger;
+    /** Where it comes from, as far as that is known. */
+    address: string;
     /** Added to the line that is logged when the request is over. */
     facts: Record<string, unknown>;
   };

@@ -1,31 +1,18 @@
-// The service around an engine: listens, serves, drains, ends. The library's way to it is `createServer` (server.ts).
+// The service around an engine, behind a socket: listens, serves, drains, ends. The library's way to it is `createServer` (server.ts).
 
 import { createServer as createHttpServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
-import { getRequestListener } from "@hono/node-server";
 import type { Hono } from "hono";
-import { findChatForm } from "../chat/chat-form.js";
 import type { ServerConfig } from "../config/server-config.js";
-import { packageVersion } from "../config/version.js";
-import { CapacityError } from "../core/errors.js";
-import { asServed } from "../engine/served-engine.js";
 import type { Engine } from "../engine/types.js";
 import { setThreadClass } from "../threads/thread-class.js";
-import { createApp } from "./app.js";
 import type { AppEnv, ServerContext } from "./context.js";
-import { Owners } from "./dashboard/owners.js";
 import { unavailable } from "./http/address.js";
-import { KeyRing } from "./http/auth.js";
-import { Gate } from "./http/gate.js";
-import { stderrSink } from "./http/log-sink.js";
-import { type Logger, stderrLogger } from "./http/logger.js";
+import type { Logger } from "./http/logger.js";
+import { nodeListener } from "./http/node-listener.js";
 import type { Route } from "./http/route.js";
-import { SeenFields } from "./http/seen-fields.js";
-import { ServerMetrics } from "./metrics/metrics.js";
-import { measureProcess } from "./metrics/process-metrics.js";
 import type { GuestModel } from "./models/guest-model.js";
-import { ModelHouse } from "./models/model-house.js";
-import { ResponseStore } from "./openai/response-store.js";
+import { raceDeadline, WebService } from "./web-service.js";
 
 const LAST_WORDS_MS = 250;
 
@@ -34,53 +21,18 @@ export class HttpService {
   readonly context: ServerContext;
   readonly app: Hono<AppEnv>;
   readonly #http: Server;
-  readonly #watching = new AbortController();
-  readonly #house: ModelHouse;
+  readonly #web: WebService;
 
   constructor(
     engine: Engine,
     config: ServerConfig,
     guests: readonly GuestModel[] = [],
     routes: readonly Route[] = [],
-    logger: Logger = stderrLogger(config.logLevel),
+    logger?: Logger,
   ) {
-    const shared = {
-      config,
-      gate: new Gate(config),
-      owners: new Owners(),
-      responses: new ResponseStore(),
-      seenFields: new SeenFields(),
-      keys: new KeyRing(config.apiKey, config.adminKey),
-      log: logger,
-      startedMs: Date.now(),
-      version: packageVersion(),
-    };
-    const furnish = (engine: Engine, modelNames: readonly string[]): ServerContext => {
-      const served = asServed(engine);
-      const metrics = new ServerMetrics(engine, shared.gate, modelNames[0]!, () => stderrSink.lost);
-      void metrics.watchSteps(this.#watching.signal);
-      return {
-        ...shared,
-        engine: served,
-        adapter: null,
-        modelNames,
-        metrics,
-        calls: new Set(),
-        form: findChatForm(served, config.toolParser, config.reasoningParser),
-        get house() {
-          return house();
-        },
-      };
-    };
-    const names = config.servedModelName.length > 0 ? config.servedModelName : [engine.model.name];
-    this.context = furnish(engine, names);
-    measureProcess(this.context.metrics.registry);
-    this.#house = new ModelHouse(this.context, guests, {
-      maxBytes: config.modelMemoryMb === null ? null : config.modelMemoryMb * 2 ** 20,
-      furnish: (guest, name) => furnish(guest, [name]),
-    });
-    const house = (): ModelHouse => this.#house;
-    this.app = createApp(this.context, routes);
+    this.#web = new WebService(engine, config, { guests, routes, logger });
+    this.context = this.#web.context;
+    this.app = this.#web.app;
     this.#http = createHttpServer(
       {
         // A client that sends its request in drops is cut off.
@@ -90,9 +42,7 @@ export class HttpService {
         keepAliveTimeout: 65_000, // longer than the usual proxy's, so that the proxy closes first
         noDelay: true,
       },
-      // What is left of a refused body is read and dropped by Node itself, within the request's timeout; the listener would close the
-      // connection after half a second, and a client that still sends would hear of a broken pipe instead of the answer.
-      getRequestListener(this.app.fetch, { overrideGlobalObjects: false, autoCleanupIncoming: false }),
+      nodeListener(this.app),
     );
   }
 
@@ -111,10 +61,7 @@ export class HttpService {
 
   /** Resolves to whether all requests finished in time. */
   async close(drainSeconds = this.context.config.drainSeconds): Promise<boolean> {
-    const isEmpty = await raceDeadline(this.context.gate.drain(), drainSeconds * 1000);
-    const calls = this.#house.loaded.flatMap((context) => [...context.calls]);
-    for (const call of calls) call.cut(new CapacityError("cut_by_shutdown", { value: drainSeconds }));
-    this.#watching.abort();
+    const isEmpty = await this.#web.drain(drainSeconds);
     const closed = new Promise<void>((resolve) => this.#http.close(() => resolve()));
     this.#http.closeIdleConnections();
     // Answers and last words may still be on their way out; a stream that follows the steps never ends by itself.
@@ -122,17 +69,7 @@ export class HttpService {
       this.#http.closeAllConnections();
       await closed;
     }
-    await this.#house.close();
+    await this.#web.release();
     return isEmpty;
   }
-}
-
-async function raceDeadline(done: Promise<void>, ms: number): Promise<boolean> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<boolean>((resolve) => {
-    timer = setTimeout(resolve, ms, false);
-  });
-  const isDone = await Promise.race([done.then(() => true), late]);
-  clearTimeout(timer);
-  return isDone;
 }

@@ -1,12 +1,16 @@
 // The server of the library: `createServer(engine, options).listen()`. Its options are checked at once; what serves (http-service.ts and
 // the 330 modules behind it) is loaded by the first call that needs it, since programs with an engine alone never do.
 
+import type { IncomingMessage, ServerResponse } from "node:http";
 import { type ServerConfig, serverConfig } from "../config/server-config.js";
+import { ConfigError } from "../core/errors.js";
 import type { Engine } from "../engine/types.js";
 import type { Logger } from "./http/logger.js";
+import type { NodeListener } from "./http/node-listener.js";
 import type { Route } from "./http/route.js";
 import type { HttpService } from "./http-service.js";
 import type { GuestModel } from "./models/guest-model.js";
+import type { WebService } from "./web-service.js";
 
 /** What `createServer` takes: any of the server's options, a logger, further models. */
 export interface ServerOptions extends Partial<ServerConfig> {
@@ -19,6 +23,68 @@ export interface ServerOptions extends Partial<ServerConfig> {
    * @internal
    */
   readonly routes?: readonly Route[];
+}
+
+/** What `createHandler` takes: the options of a server but for its socket's, and where in an application it is. */
+export interface HandlerOptions extends Omit<ServerOptions, "host" | "port" | "requestTimeoutSeconds"> {
+  /** The path that stands before all routes, where the framework leaves it in the request's URL: "/api/llm". Default: none. */
+  readonly basePath?: string;
+  /** Whose a request is, where no API key says it: clients have equal shares of the engine. Default: one and the same for all. */
+  readonly clientOf?: (request: Request) => string;
+}
+
+/** Answers a request by one of the server's routes. Made by `createHandler`. */
+export interface Handler extends AsyncDisposable {
+  (request: Request): Promise<Response>;
+  /** The same for Node's own servers, Express and Fastify. */
+  readonly node: (request: IncomingMessage, response: ServerResponse) => void;
+  /** As the server's: takes no new requests, lets those inside finish, ends what is left. */
+  close(drainSeconds?: number): Promise<boolean>;
+}
+
+/**
+ * All routes of the server as a function of web standards, for Hono, Next.js, Express, Fastify, Bun and Deno. The application that it is
+ * part of says which hosts and pages may call it, unless `allowedHost` or `corsOrigin` does.
+ */
+export function createHandler(engine: Engine, options: HandlerOptions = {}): Handler {
+  const { logger, guests, routes, basePath = "", clientOf, ...rest } = options;
+  const config = serverConfig(rest);
+  if (!/^(\/[^/?#]+)*$/.test(basePath))
+    throw new ConfigError("invalid_option", {
+      param: "basePath",
+      value: basePath,
+      expected: 'a path such as "/api/llm"',
+    });
+  let loaded: Promise<Mounted> | null = null;
+  const load = (): Promise<Mounted> => {
+    loaded ??= Promise.all([import("./web-service.js"), import("./http/node-listener.js")]).then(
+      ([{ WebService }, { nodeListener }]) => {
+        const service = new WebService(engine, config, { guests, routes, logger, mountedAt: basePath, clientOf });
+        return { service, node: nodeListener(service.app) };
+      },
+    );
+    return loaded;
+  };
+  const close = async (drainSeconds = config.drainSeconds): Promise<boolean> => {
+    const { service } = await load();
+    const isEmpty = await service.drain(drainSeconds);
+    await service.release();
+    return isEmpty;
+  };
+  return Object.assign(async (request: Request) => (await load()).service.app.fetch(request, {}), {
+    node: (request: IncomingMessage, response: ServerResponse) =>
+      void load().then(
+        ({ node }) => node(request, response),
+        (error) => response.destroy(error),
+      ),
+    close,
+    [Symbol.asyncDispose]: () => close(0).then(() => undefined),
+  });
+}
+
+interface Mounted {
+  readonly service: WebService;
+  readonly node: NodeListener;
 }
 
 /** Makes a server for an engine, which stays the caller's to close. Nothing listens yet. */

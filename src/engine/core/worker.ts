@@ -7,9 +7,11 @@ import { EngineDriver } from "./driver.js";
 import { loadEngine } from "./load.js";
 
 const port = parentPort!;
+/** Deno's port has no close(). */
+const end = (): void => (typeof port.close === "function" ? port.close() : process.exit());
 const send = (message: FromEngine): void => {
   port.postMessage(message);
-  if (message.type === "dead") port.close();
+  if (message.type === "dead") end();
 };
 
 try {
@@ -19,7 +21,7 @@ try {
   const driver = new EngineDriver(engine, send);
   port.on("message", (message: ToEngine) => {
     driver.handle(message);
-    if (message.type === "close") port.close();
+    if (message.type === "close") end();
   });
   // What nobody caught ends the thread, but not before its native memory and threads are given back.
   process.once("uncaughtException", (error) => {

@@ -53,7 +53,7 @@ function tenantOf(key: string, isAdmin: boolean): Tenant {
 
 /** Whose request it is, to the engine: its key's, or without keys its address's. */
 export function clientOf(c: Context<AppEnv>): string {
-  return c.get("tenant").salt || (c.env.incoming?.socket.remoteAddress ?? "");
+  return c.get("tenant").salt || c.get("address");
 }
 
 function digest(key: string): Buffer {

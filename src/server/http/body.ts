@@ -31,7 +31,7 @@ export async function readJson<S extends z.ZodType>(
   const { maxBodyMb, maxImageBodyMb } = c.get("server").config;
   const maxBytes = (hasEyes ? Math.max(maxBodyMb, maxImageBodyMb) : maxBodyMb) * 2 ** 20;
   const shape = new JsonShape({ ...JSON_LIMITS, string });
-  const bytes = await readBounded(c.env.incoming, maxBytes, (piece) => {
+  const bytes = await readBounded(c.env.incoming ?? c.req.raw, maxBytes, (piece) => {
     const excess = shape.exceeds(piece);
     return excess === null ? null : tooMuch(excess, string, maxContext);
   });

@@ -99,7 +99,7 @@ class EventStream implements UnderlyingSource<Uint8Array> {
       if (this.#options.isLines !== true) this.#send(": waiting\n\n");
     } else if (!this.#isPulled && forMs >= this.#slowMs) {
       this.#c.get("log").warn({}, "stream closed: the client stopped reading");
-      this.#c.env.outgoing.destroy();
+      this.#c.env.outgoing?.destroy();
       void this.cancel();
     }
   }
