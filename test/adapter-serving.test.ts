@@ -158,14 +158,17 @@ test("a request chooses an adapter by name; two adapters, or one and none, never
   // Scaled by nothing it is the base; the pages are its own all the same.
   assert.deepEqual(await ask(engine, { name: "one", scale: 0 }), first[0]);
   await assert.rejects(engine.loadAdapter("one", paths[1]!), { code: "adapter_taken" });
-  assert.throws(() => engine.generate(PROMPT, { adapter: "two" }), { code: "adapter_unknown", param: "adapter" });
-  assert.throws(() => engine.generate(PROMPT, { adapter: { name: "one", scale: Number.NaN } }), {
+  await assert.rejects(engine.generate(PROMPT, { adapter: "two" }).result(), {
+    code: "adapter_unknown",
+    param: "adapter",
+  });
+  await assert.rejects(engine.generate(PROMPT, { adapter: { name: "one", scale: Number.NaN } }).result(), {
     param: "adapter.scale",
   });
 
   await engine.unloadAdapter("one");
   await assert.rejects(engine.unloadAdapter("one"), { code: "adapter_unknown" });
-  assert.throws(() => engine.generate(PROMPT, { adapter: "one" }), { code: "adapter_unknown" });
+  await assert.rejects(engine.generate(PROMPT, { adapter: "one" }).result(), { code: "adapter_unknown" });
   assert.deepEqual(
     (await engine.stats()).adapters.map(({ name, isLoaded }) => [name, isLoaded]),
     [["five", true]],

@@ -58,9 +58,9 @@ test("text and draft model take turns as requests ask, and what was not loaded i
   const drafted = await ask(undefined).result();
   assert.ok(drafted.trace.acceptedTokens > 0 && drafted.trace.acceptedTokens === drafted.trace.draftTokens);
   assert.deepEqual((await ask("ngram").result()).text, drafted.text);
-  assert.throws(() => ask("mtp" as never), { code: "invalid_value" });
+  await assert.rejects(ask("mtp" as never).result(), { code: "invalid_value" });
   await using plain = await createEngine({ ...BASE, model: tiny, device: "reference" });
-  assert.throws(() => plain.generate(PROMPT, { speculative: "draft" }), { code: "invalid_value" });
+  await assert.rejects(plain.generate(PROMPT, { speculative: "draft" }).result(), { code: "invalid_value" });
 });
 
 test("short of pages, with shared prefixes and preemptions, answers are the same and no page is lost", async () => {

@@ -187,7 +187,7 @@ test("a cross-encoder tells the texts of a pair apart, and what users write is t
       [0, 1],
       "equals keep their order",
     );
-    assert.throws(() => engine.generate("cat"), /cannot generate/);
+    await assert.rejects(engine.generate("cat").result(), /cannot generate/);
   } finally {
     await engine.close();
   }
@@ -233,7 +233,7 @@ test("an embedding model compares by angle; one that generates refuses", async (
   const engine = await createEngine({ ...OPTIONS, model: writeTinyCheckpoint() });
   try {
     await assert.rejects(engine.rerank("a", ["b"]), { code: "task_unsupported" });
-    assert.throws(() => plain.generate("cat"), { code: "task_unsupported" });
+    await assert.rejects(plain.generate("cat").result(), { code: "task_unsupported" });
   } finally {
     await engine.close();
   }

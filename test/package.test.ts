@@ -21,11 +21,11 @@ function declarationsFrom(entry: string, found = new Map<string, string>()): Map
 }
 
 for (const [entry, packages] of [
-  ["index", ["zod"]],
-  ["ai/index", ["@ai-sdk/provider", "zod"]],
-  ["browser/index", ["zod"]],
+  ["index", ["node:http"]], // whose types come with Node's own
+  ["ai/index", ["@ai-sdk/provider"]],
+  ["browser/index", []],
 ] as const) {
-  test(`the types of ${entry} import ${packages.join(" and ")} alone and show nothing internal`, () => {
+  test(`the types of ${entry} import ${packages.join(" and ") || "nothing"} alone and show nothing internal`, () => {
     const found = declarationsFrom(resolve("dist/src", `${entry}.d.ts`));
     assert.deepEqual([...found.keys()].filter((name) => !name.endsWith(".d.ts")).sort(), packages);
     const internal = [...found].filter(([, text]) => text.includes("@internal")).map(([name]) => name);

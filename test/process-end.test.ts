@@ -20,7 +20,7 @@ for (const worker of [true, false]) {
     const options = JSON.stringify({ model: writeTinyCheckpoint(), worker });
     const { status, stdout, stderr, signal } = run(`
       const engine = await createEngine(${options});
-      const { samples } = await engine.chat("hello", { maxTokens: 3, ignoreEos: true, temperature: 0 }).result();
+      const { samples } = await engine.generate("hello", { maxTokens: 3, ignoreEos: true, temperature: 0 }).result();
       const { steps } = await engine.stats();
       console.log(samples[0].tokenIds.length, steps > 0);
     `);

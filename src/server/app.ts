@@ -88,7 +88,7 @@ export function createApp(context: ServerContext, options: AppOptions = {}): Hon
     c.set("server", context);
     c.set("log", context.log.child({ requestId }));
     c.set("facts", {});
-    c.set("address", clientOf?.(c.req.raw) ?? c.env.incoming?.socket.remoteAddress ?? "");
+    c.set("address", clientOf?.(c.req.raw) ?? c.env?.incoming?.socket.remoteAddress ?? "");
     const startMs = performance.now();
     await next();
     c.res.headers.set("x-request-id", requestId); // now: streams and files make their responses themselves

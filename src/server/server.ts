@@ -35,6 +35,7 @@ export interface HandlerOptions extends Omit<ServerOptions, "host" | "port" | "r
 
 /** Answers a request by one of the server's routes. Made by `createHandler`. */
 export interface Handler extends AsyncDisposable {
+  /** Resolves to the answer; it rejects only where the server itself fails. */
   (request: Request): Promise<Response>;
   /** The same for Node's own servers, Express and Fastify. */
   readonly node: (request: IncomingMessage, response: ServerResponse) => void;

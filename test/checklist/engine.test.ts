@@ -97,7 +97,10 @@ test("E1: attention is planned once per step and run once per layer", () => {
 
 test("B9: a sequence never passes the context, and a prompt that would is refused at the border", async () => {
   await using engine = await createEngine({ model, device: "null", worker: false, numPages: 100 });
-  assert.throws(() => engine.generate(Array(512).fill(1)), { code: "context_length_exceeded", param: "prompt" });
+  await assert.rejects(engine.generate(Array(512).fill(1)).result(), {
+    code: "context_length_exceeded",
+    param: "prompt",
+  });
   const { trace } = await engine.generate(Array(500).fill(1), { ignoreEos: true }).result();
   assert.equal(trace.promptTokens + trace.completionTokens, 512);
 });

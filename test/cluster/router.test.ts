@@ -65,7 +65,7 @@ test("answers through a router are those of an engine alone: text, tokens, log-p
     "how long first tokens took",
   );
   assert.equal(cluster.router.router.numResumed, 0, "none had to go on elsewhere");
-  assert.throws(() => engine.generate("x", { temperature: -1 }), { code: "invalid_value" });
+  await assert.rejects(engine.generate("x", { temperature: -1 }).result(), { code: "invalid_value" });
   const bad = engine.generate("x", { constraint: { kind: "regex", source: "(" } });
   await assert.rejects(bad.result(), { code: "invalid_regex" });
   const { trace } = await engine.generate("a cat", { maxTokens: 3, ignoreEos: true }).result();

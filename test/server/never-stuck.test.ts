@@ -49,8 +49,7 @@ test("the log's disk is full: requests are answered, lost lines counted, SIGTERM
 test("the log's reader takes nothing: requests are answered, lines beyond the queue lost", async () => {
   await using served = await startProcess([...SERVED, "--log-prompts"], "pipe");
   // Logged whole, and not rendered by the template: long lines at little cost.
-  const call = { id: "a", type: "function", function: { name: "f", arguments: "x".repeat(200_000) } };
-  const messages = [{ role: "assistant", content: "hi", tool_calls: [call] }];
+  const messages = [{ role: "user", content: "hi", name: "x".repeat(200_000) }];
   for (let i = 0; i < 10; i++) assert.equal((await ask(served.url, { messages, max_tokens: 1 })).status, 200);
   await until(async () => (await lostLines(served.url)) > 0, "lines were lost");
   await endsOnSignal(served);

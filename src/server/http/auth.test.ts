@@ -55,8 +55,7 @@ test("a key comes as a bearer or as x-api-key; without one, or with another, it 
 });
 
 test("without keys a client is known by its address", () => {
-  const context = (incoming: unknown) =>
-    ({ get: () => ({ salt: "" }), env: { incoming } }) as unknown as Context<AppEnv>;
-  assert.equal(clientOf(context({ socket: { remoteAddress: "10.0.0.7" } })), "10.0.0.7");
-  assert.equal(clientOf(context(undefined)), "");
+  const context = (values: unknown) => new Map(Object.entries(values as object)) as unknown as Context<AppEnv>;
+  assert.equal(clientOf(context({ tenant: { salt: "" }, address: "10.0.0.7" })), "10.0.0.7");
+  assert.equal(clientOf(context({ tenant: { salt: "salt" }, address: "10.0.0.7" })), "salt");
 });
