@@ -1,7 +1,7 @@
 // Takes the pictures of docs/guide/dashboard.md, docs/guide/cluster.md and the README: the built dashboard (npm run build) in the system's chromium, with a real
 // engine under traffic that the page itself makes.
 //   node scripts/screenshots.mjs
-import { clusterRoute } from "../dist/src/cli/cluster-view.js";
+import { clusterRoute } from "../dist/src/cli/cluster/cluster-view.js";
 import { BUNDLED_MODEL } from "../dist/src/config/engine-config.js";
 import { createEngine } from "../dist/src/engine/client/engine.js";
 import { createServer } from "../dist/src/server/server.js";

@@ -113,6 +113,28 @@ test("a file has one idea, and so few lines", () => {
   assert.deepEqual(tooLong, []);
 });
 
+/** Files side by side in one folder, tests not counted. */
+const MOST_SIDE_BY_SIDE = 25;
+/** Folders that may hold more: families are a list, and two wait to be cut into rooms: no fuller than this. */
+const FULLER: Readonly<Record<string, number>> = {
+  "src/models/families": Number.POSITIVE_INFINITY,
+  "src/engine/core": 40,
+  "src/device/cuda": 32,
+};
+
+test("a folder is a room that a reader takes in at a glance", () => {
+  const folders = new Map<string, number>();
+  for (const root of ["src", "web/src", "bench", "scripts"]) {
+    for (const file of readdirSync(root, { recursive: true, encoding: "utf8" })) {
+      if (!/\.(ts|mjs|sh)$/.test(file) || /\.test\.ts$/.test(file)) continue;
+      const folder = join(root, dirname(file)).split(sep).join("/");
+      folders.set(folder, (folders.get(folder) ?? 0) + 1);
+    }
+  }
+  const full = [...folders].filter(([folder, files]) => files > (FULLER[folder] ?? MOST_SIDE_BY_SIDE));
+  assert.deepEqual(full, []);
+});
+
 /** Files between the call of a chat and its answer. */
 const MOST_FILES = 58;
 

@@ -5,8 +5,8 @@ import { spawnSync } from "node:child_process";
 import { readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
-import { ROUTE_OPTIONS } from "../src/cli/route.js";
-import { SERVE_OPTIONS } from "../src/cli/serve.js";
+import { ROUTE_OPTIONS } from "../src/cli/cluster/route.js";
+import { SERVE_OPTIONS } from "../src/cli/server/serve.js";
 import { envOf } from "../src/config/options.js";
 
 const files = readdirSync("deploy", { recursive: true, encoding: "utf8" })

@@ -1,6 +1,6 @@
 // Ways to choose a replica that know nothing of prefixes, to compare with.
 
-import { type Candidate, choose, isFull, type Policy } from "../../src/cluster/choose.js";
+import { type Candidate, choose, isFull, type Policy } from "../../src/cluster/router/choose.js";
 
 /** In turn, past those that are full. */
 function roundRobin(): Policy {

@@ -5,8 +5,8 @@
 
 import { CacheManager } from "../../src/cache/cache-manager.js";
 import type { PrefixJournal } from "../../src/cache/prefix-journal.js";
-import { CallQueue } from "../../src/cluster/call-queue.js";
-import { PromptSpeed } from "../../src/cluster/load-gauge.js";
+import { CallQueue } from "../../src/cluster/replica/call-queue.js";
+import { PromptSpeed } from "../../src/cluster/replica/load-gauge.js";
 import type { RequestId } from "../../src/core/ids.js";
 import { Request } from "../../src/core/request.js";
 import { SAMPLING_DEFAULTS } from "../../src/core/sampling.js";

@@ -1,14 +1,14 @@
 // A router without NATS: the real view of the cluster, prefix map, placement and choice, over a line that delivers at once, and a clock
 // that the simulation turns.
 
-import type { Policy } from "../../src/cluster/choose.js";
-import type { MembersListener } from "../../src/cluster/members.js";
-import { Placement } from "../../src/cluster/placement.js";
-import type { ReplicaEntry, ReplicaLoad } from "../../src/cluster/registration.js";
-import { RoutedCall } from "../../src/cluster/routed-call.js";
-import { type Attempt, type AttemptOwner, type Line, Router } from "../../src/cluster/router.js";
-import { Subjects } from "../../src/cluster/subjects.js";
-import { type AddCall, PROTOCOL, type WireOutput, wordsToText } from "../../src/cluster/wire.js";
+import { Subjects } from "../../src/cluster/bus/subjects.js";
+import { type AddCall, PROTOCOL, type WireOutput, wordsToText } from "../../src/cluster/bus/wire.js";
+import type { MembersListener } from "../../src/cluster/membership/members.js";
+import type { ReplicaEntry, ReplicaLoad } from "../../src/cluster/membership/registration.js";
+import type { Policy } from "../../src/cluster/router/choose.js";
+import { Placement } from "../../src/cluster/router/placement.js";
+import { RoutedCall } from "../../src/cluster/router/routed-call.js";
+import { type Attempt, type AttemptOwner, type Line, Router } from "../../src/cluster/router/router.js";
 import { CapacityError } from "../../src/core/errors.js";
 import { SAMPLING_DEFAULTS } from "../../src/core/sampling.js";
 import type { AddMessage } from "../../src/engine/messages.js";

@@ -1,6 +1,6 @@
 // A day of a cluster in virtual time: the router's own code, the replicas' own schedulers and caches, events in order.
 
-import type { Policy } from "../../src/cluster/choose.js";
+import type { Policy } from "../../src/cluster/router/choose.js";
 import { makeRandom } from "../../test/support/random.js";
 import { type Event, EventQueue } from "./event-queue.js";
 import type { NamedPolicy } from "./policies.js";

@@ -19,19 +19,19 @@ export const COMMANDS: Readonly<Record<string, Command>> = {
   },
   serve: {
     summary: "serve the OpenAI, Anthropic and Ollama APIs and a dashboard",
-    load: async () => (await import("./serve.js")).serveCommand,
-    options: async () => (await import("./serve.js")).SERVE_OPTIONS,
+    load: async () => (await import("./server/serve.js")).serveCommand,
+    options: async () => (await import("./server/serve.js")).SERVE_OPTIONS,
   },
   route: {
     summary: "serve as the front door of a cluster of servers",
-    load: async () => (await import("./route.js")).routeCommand,
-    options: async () => (await import("./route.js")).ROUTE_OPTIONS,
+    load: async () => (await import("./cluster/route.js")).routeCommand,
+    options: async () => (await import("./cluster/route.js")).ROUTE_OPTIONS,
   },
   cluster: {
     summary: "show the members of a cluster and their load",
-    load: async () => (await import("./cluster.js")).clusterCommand,
-    options: async () => (await import("./cluster.js")).CLUSTER_COMMAND_OPTIONS,
-    words: async () => (await import("./cluster.js")).CLUSTER_WORDS,
+    load: async () => (await import("./cluster/cluster.js")).clusterCommand,
+    options: async () => (await import("./cluster/cluster.js")).CLUSTER_COMMAND_OPTIONS,
+    words: async () => (await import("./cluster/cluster.js")).CLUSTER_WORDS,
   },
   chat: {
     summary: "talk to a model in the terminal",
@@ -60,19 +60,19 @@ export const COMMANDS: Readonly<Record<string, Command>> = {
   },
   ps: {
     summary: "show the models that a running server holds",
-    load: async () => (await import("./server-models.js")).psCommand,
-    options: async () => (await import("./server-models.js")).PS_OPTIONS,
+    load: async () => (await import("./server/server-models.js")).psCommand,
+    options: async () => (await import("./server/server-models.js")).PS_OPTIONS,
   },
   stop: {
     summary: "unload a model of a running server",
-    load: async () => (await import("./server-models.js")).stopCommand,
-    options: async () => (await import("./server-models.js")).STOP_OPTIONS,
+    load: async () => (await import("./server/server-models.js")).stopCommand,
+    options: async () => (await import("./server/server-models.js")).STOP_OPTIONS,
   },
   launch: {
     summary: "start a coding agent on a running server: claude, codex, opencode",
-    load: async () => (await import("./launch.js")).launchCommand,
-    options: async () => (await import("./launch.js")).LAUNCH_OPTIONS,
-    words: async () => Object.keys((await import("./agents.js")).AGENTS),
+    load: async () => (await import("./server/launch.js")).launchCommand,
+    options: async () => (await import("./server/launch.js")).LAUNCH_OPTIONS,
+    words: async () => Object.keys((await import("./server/agents.js")).AGENTS),
   },
   warmup: {
     summary: "compile the kernels for this GPU ahead of the first start; show what first steps cost",
@@ -87,8 +87,8 @@ export const COMMANDS: Readonly<Record<string, Command>> = {
   },
   doctor: {
     summary: "show what this machine has and which device is used",
-    load: async () => (await import("./doctor.js")).doctorCommand,
-    options: async () => (await import("./doctor.js")).DOCTOR_OPTIONS,
+    load: async () => (await import("./doctor/doctor.js")).doctorCommand,
+    options: async () => (await import("./doctor/doctor.js")).DOCTOR_OPTIONS,
   },
   verify: {
     summary: "check a model against its golden.json",

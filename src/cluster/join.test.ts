@@ -11,12 +11,12 @@ import { until } from "../../test/support/until.js";
 import { clusterConfig } from "../config/cluster-config.js";
 import { packageVersion } from "../config/version.js";
 import type { RelayEngine } from "../engine/client/relay.js";
+import { Mailbox } from "./bus/mailbox.js";
+import { PROTOCOL } from "./bus/wire.js";
 import { joinAsReplica, joinAsRouter, openMailbox, type ReplicaOptions, vocabularyOf } from "./join.js";
-import { Lease } from "./lease.js";
-import { Mailbox } from "./mailbox.js";
-import type { MemberEntry } from "./registration.js";
-import { readStatus } from "./status.js";
-import { PROTOCOL } from "./wire.js";
+import { Lease } from "./membership/lease.js";
+import type { MemberEntry } from "./membership/registration.js";
+import { readStatus } from "./membership/status.js";
 
 const skip = whyNoNats();
 const nats = skip === false ? await TestNats.start() : null;

@@ -2,10 +2,10 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { Candidate } from "./choose.js";
-import { Journeys } from "./journeys.js";
-import { PrefixHeat } from "./prefix-heat.js";
-import { RecentTimes } from "./recent-times.js";
+import type { Candidate } from "./router/choose.js";
+import { Journeys } from "./router/journeys.js";
+import { PrefixHeat } from "./router/prefix-heat.js";
+import { RecentTimes } from "./router/recent-times.js";
 
 test("prefixes are runs of pages up to where prompts part, the hottest first; old ones are forgotten", () => {
   const heat = new PrefixHeat();

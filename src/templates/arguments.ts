@@ -1,9 +1,9 @@
 // Arguments of a call matched with a function's parameters, by place or by name.
 
 import { TemplateError } from "./errors.js";
-import { isTrue, toIndex } from "./semantics.js";
-import { Text } from "./text.js";
-import { type Arguments, typeName, type Value } from "./values.js";
+import { isTrue, toIndex } from "./values/semantics.js";
+import { Text } from "./values/text.js";
+import { type Arguments, typeName, type Value } from "./values/values.js";
 
 /** The values in the order of `parameters`, undefined where none was given. Those without a name are given by place alone. */
 export function bind(

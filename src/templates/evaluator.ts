@@ -1,19 +1,29 @@
 // Runs a parsed template.
 
 import { type Budget, TemplateError } from "./errors.js";
-import type { FilterContext } from "./filter.js";
-import { FILTERS } from "./filters.js";
+import type { FilterContext } from "./filters/filter.js";
+import { FILTERS } from "./filters/filters.js";
+import { whyNoFilter } from "./filters/refused-filters.js";
+import { runTest } from "./filters/tests.js";
 import { Loop } from "./loop.js";
-import { getAttribute, getItem, getSlice } from "./methods.js";
-import type { CallArgs, Expr, ForNode, Node, Signature, Target } from "./nodes.js";
-import { binary, comparison, concatenate, unary } from "./operators.js";
-import { whyNoFilter } from "./refused-filters.js";
 import { Scope } from "./scope.js";
-import { isTrue, iterate } from "./semantics.js";
-import { str } from "./show.js";
-import { runTest } from "./tests.js";
-import { Text } from "./text.js";
-import { type Arguments, Callable, Dict, List, Namespace, Tuple, typeName, Undefined, type Value } from "./values.js";
+import type { CallArgs, Expr, ForNode, Node, Signature, Target } from "./syntax/nodes.js";
+import { getAttribute, getItem, getSlice } from "./values/methods.js";
+import { binary, comparison, concatenate, unary } from "./values/operators.js";
+import { isTrue, iterate } from "./values/semantics.js";
+import { str } from "./values/show.js";
+import { Text } from "./values/text.js";
+import {
+  type Arguments,
+  Callable,
+  Dict,
+  List,
+  Namespace,
+  Tuple,
+  typeName,
+  Undefined,
+  type Value,
+} from "./values/values.js";
 
 const MAX_CALL_DEPTH = 200;
 

@@ -2,11 +2,11 @@
 
 import { bind, indexOr } from "./arguments.js";
 import { TemplateError } from "./errors.js";
-import { isTrue, iterate, toIndex } from "./semantics.js";
-import { str } from "./show.js";
-import { strftime } from "./strftime.js";
-import { EMPTY, Text } from "./text.js";
-import { type Arguments, Callable, Dict, Namespace, Opaque, Range, Undefined, type Value } from "./values.js";
+import { strftime } from "./format/strftime.js";
+import { isTrue, iterate, toIndex } from "./values/semantics.js";
+import { str } from "./values/show.js";
+import { EMPTY, Text } from "./values/text.js";
+import { type Arguments, Callable, Dict, Namespace, Opaque, Range, Undefined, type Value } from "./values/values.js";
 
 const MAX_RANGE = 100_000;
 

@@ -3,9 +3,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { TemplateError } from "./errors.js";
-import { FILTERS } from "./filters.js";
+import { FILTERS } from "./filters/filters.js";
 import { JinjaTemplate } from "./template.js";
-import { TEXT_METHODS } from "./text-methods.js";
+import { TEXT_METHODS } from "./values/text-methods.js";
 
 /** The budget's own limit is 4 s; what hangs is ended here. */
 const MOST_MS = 120_000;

@@ -1,8 +1,8 @@
 // The variable `loop`.
 
 import { TemplateError } from "./errors.js";
-import { equals } from "./semantics.js";
-import { Callable, Opaque, Undefined, type Value } from "./values.js";
+import { equals } from "./values/semantics.js";
+import { Callable, Opaque, Undefined, type Value } from "./values/values.js";
 
 export class Loop extends Opaque {
   readonly typeName = "LoopContext";

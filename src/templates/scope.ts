@@ -1,6 +1,6 @@
 // Names and their values: the template's own frame, one for each turn of a loop, each call of a macro, each captured block.
 
-import { Undefined, type Value } from "./values.js";
+import { Undefined, type Value } from "./values/values.js";
 
 export class Scope {
   readonly #names = new Map<string, Value>();

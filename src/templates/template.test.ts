@@ -2,12 +2,12 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type Render, readFixture, render, renderAll } from "../../test/templates/renders.js";
 import { Budget, TemplateError } from "./errors.js";
-import { FILTERS } from "./filters.js";
-import { readJson } from "./json.js";
+import { FILTERS } from "./filters/filters.js";
+import { TESTS } from "./filters/tests.js";
 import { JinjaTemplate } from "./template.js";
-import { TESTS } from "./tests.js";
-import { CONTENT, OWN, type Text } from "./text.js";
-import { Dict, fromOutside } from "./values.js";
+import { readJson } from "./values/json.js";
+import { CONTENT, OWN, type Text } from "./values/text.js";
+import { Dict, fromOutside } from "./values/values.js";
 
 // What Python's jinja2 made of the same templates (test/fixtures/jinja/make.py).
 const goldens = JSON.parse(readFixture("goldens.json")) as {

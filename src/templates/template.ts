@@ -4,14 +4,14 @@
 
 import { Budget, spend, TemplateError } from "./errors.js";
 import { Evaluator } from "./evaluator.js";
-import { FILTERS } from "./filters.js";
+import { FILTERS } from "./filters/filters.js";
+import { TESTS } from "./filters/tests.js";
 import { makeGlobals } from "./globals.js";
-import type { Node } from "./nodes.js";
-import { parseTemplate } from "./parser.js";
 import { Scope } from "./scope.js";
-import { TESTS } from "./tests.js";
-import { Text } from "./text.js";
-import type { Value } from "./values.js";
+import type { Node } from "./syntax/nodes.js";
+import { parseTemplate } from "./syntax/parser.js";
+import { Text } from "./values/text.js";
+import type { Value } from "./values/values.js";
 
 const KNOWN = { filters: new Set(FILTERS.keys()), tests: new Set(TESTS.keys()) };
 

@@ -6,10 +6,10 @@
 
 import { RequestError } from "../core/errors.js";
 import { LongRendering, TemplateError } from "../templates/errors.js";
-import { readJson } from "../templates/json.js";
 import { JinjaTemplate } from "../templates/template.js";
-import { CONTENT, FINAL, OWN, Text } from "../templates/text.js";
-import { Dict, fromOutside, List, type Value } from "../templates/values.js";
+import { readJson } from "../templates/values/json.js";
+import { CONTENT, FINAL, OWN, Text } from "../templates/values/text.js";
+import { Dict, fromOutside, List, type Value } from "../templates/values/values.js";
 import type { Spans } from "./tokenizer.js";
 
 /** A message as templates see it; further fields reach them as they are. */

@@ -11,7 +11,7 @@ import { once } from "node:events";
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
-import { AGENTS } from "../../src/cli/agents.js";
+import { AGENTS } from "../../src/cli/server/agents.js";
 import { type Script, writeScriptedModel } from "../support/scripted-model.js";
 import { startProcess } from "../support/served-process.js";
 

@@ -3,7 +3,7 @@
 
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import type { Policy } from "../../src/cluster/choose.js";
+import type { Policy } from "../../src/cluster/router/choose.js";
 import type { RelayEngine } from "../../src/engine/client/relay.js";
 import { CutProxy } from "../support/cut-proxy.js";
 import { holdRelays } from "../support/held-relays.js";

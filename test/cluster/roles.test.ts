@@ -3,7 +3,7 @@
 
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { choose, type Policy } from "../../src/cluster/choose.js";
+import { choose, type Policy } from "../../src/cluster/router/choose.js";
 import type { RelayEngine } from "../../src/engine/client/relay.js";
 import type { Engine } from "../../src/engine/types.js";
 import { TestNats, whyNoNats } from "../support/nats.js";

@@ -3,9 +3,9 @@
 
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { choose, type Policy } from "../../src/cluster/choose.js";
+import { Mailbox } from "../../src/cluster/bus/mailbox.js";
 import { openMailbox, type RouterMember } from "../../src/cluster/join.js";
-import { Mailbox } from "../../src/cluster/mailbox.js";
+import { choose, type Policy } from "../../src/cluster/router/choose.js";
 import { clusterConfig } from "../../src/config/cluster-config.js";
 import type { RelayEngine } from "../../src/engine/client/relay.js";
 import type { Engine, GenerateOptions } from "../../src/engine/types.js";

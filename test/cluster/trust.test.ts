@@ -8,11 +8,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
 import { nkeys } from "@nats-io/transport-node";
-import { checkTrust } from "../../src/cluster/connection.js";
+import { checkTrust } from "../../src/cluster/bus/connection.js";
 import { checkRole, joinAsReplica, joinAsRouter } from "../../src/cluster/join.js";
-import { PagePort, type PagePortOptions } from "../../src/cluster/page-port.js";
-import { createRoutedEngine } from "../../src/cluster/routed-engine.js";
-import { readStatus } from "../../src/cluster/status.js";
+import { readStatus } from "../../src/cluster/membership/status.js";
+import { PagePort, type PagePortOptions } from "../../src/cluster/replica/page-port.js";
+import { createRoutedEngine } from "../../src/cluster/router/routed-engine.js";
 import { type ClusterConfig, clusterConfig } from "../../src/config/cluster-config.js";
 import { startEngine } from "../../src/engine/client/engine.js";
 import {

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import type { Policy } from "../../src/cluster/choose.js";
+import type { Policy } from "../../src/cluster/router/choose.js";
 import { createEngine } from "../../src/engine/client/engine.js";
 import { type Asked, alone, numReplicas, stream } from "../support/cluster-streams.js";
 import { holdRelays } from "../support/held-relays.js";

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { clusterRoute } from "../../src/cli/cluster-view.js";
+import { clusterRoute } from "../../src/cli/cluster/cluster-view.js";
 import { BUNDLED_MODEL } from "../../src/config/engine-config.js";
 import { createServer } from "../../src/server/server.js";
 import { TestNats, whyNoNats } from "../support/nats.js";

@@ -2,13 +2,13 @@
 // understood; nothing is thrown at the connection, where it would end the process.
 
 import type { NatsConnection } from "@nats-io/transport-node";
-import { ENTRY, readEntry, readSaid } from "../../src/cluster/entry-check.js";
-import { Mailbox } from "../../src/cluster/mailbox.js";
-import { PrefixMap } from "../../src/cluster/prefix-map.js";
-import { Seal } from "../../src/cluster/seal.js";
-import { Subjects } from "../../src/cluster/subjects.js";
-import { addWireOutput, PROTOCOL, wordsToText } from "../../src/cluster/wire.js";
-import { isToReplica, isToRouter } from "../../src/cluster/wire-check.js";
+import { Mailbox } from "../../src/cluster/bus/mailbox.js";
+import { Seal } from "../../src/cluster/bus/seal.js";
+import { Subjects } from "../../src/cluster/bus/subjects.js";
+import { addWireOutput, PROTOCOL, wordsToText } from "../../src/cluster/bus/wire.js";
+import { isToReplica, isToRouter } from "../../src/cluster/bus/wire-check.js";
+import { ENTRY, readEntry, readSaid } from "../../src/cluster/membership/entry-check.js";
+import { PrefixMap } from "../../src/cluster/router/prefix-map.js";
 import { OutputReader } from "../../src/engine/client/output-reader.js";
 import { OutputTable } from "../../src/engine/outputs.js";
 import { seeded } from "../support/byte-matcher.js";

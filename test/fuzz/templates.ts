@@ -2,10 +2,10 @@
 // TemplateError, within the budget.
 
 import { TemplateError } from "../../src/templates/errors.js";
-import { FILTERS } from "../../src/templates/filters.js";
+import { FILTERS } from "../../src/templates/filters/filters.js";
+import { TESTS } from "../../src/templates/filters/tests.js";
 import { JinjaTemplate } from "../../src/templates/template.js";
-import { TESTS } from "../../src/templates/tests.js";
-import { TEXT_METHODS } from "../../src/templates/text-methods.js";
+import { TEXT_METHODS } from "../../src/templates/values/text-methods.js";
 import { seeded } from "../support/byte-matcher.js";
 import { pick, type Random } from "./mutate.js";
 

@@ -1,6 +1,6 @@
 // A router and replicas of a tiny model in one process, over a real NATS: for tests of what they say to each other.
 
-import { choose, type Policy } from "../../src/cluster/choose.js";
+import { Mailbox } from "../../src/cluster/bus/mailbox.js";
 import {
   joinAsReplica,
   joinAsRouter,
@@ -8,9 +8,9 @@ import {
   type ReplicaMember,
   type RouterMember,
 } from "../../src/cluster/join.js";
-import { Mailbox } from "../../src/cluster/mailbox.js";
-import { createRoutedEngine } from "../../src/cluster/routed-engine.js";
-import type { ReplicaLimits } from "../../src/cluster/served-calls.js";
+import type { ReplicaLimits } from "../../src/cluster/replica/served-calls.js";
+import { choose, type Policy } from "../../src/cluster/router/choose.js";
+import { createRoutedEngine } from "../../src/cluster/router/routed-engine.js";
 import { type ClusterConfig, clusterConfig, type Role } from "../../src/config/cluster-config.js";
 import { type EngineOptions, startEngine } from "../../src/engine/client/engine.js";
 import type { RelayEngine } from "../../src/engine/client/relay.js";

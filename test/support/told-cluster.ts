@@ -1,10 +1,10 @@
 // A router and the line to its replicas, which say what a test tells them to: what it sends is kept, and nothing travels.
 
-import type { MembersListener } from "../../src/cluster/members.js";
-import type { ReplicaEntry, ReplicaFacts, ReplicaLoad } from "../../src/cluster/registration.js";
-import { type Line, Router } from "../../src/cluster/router.js";
-import { Subjects } from "../../src/cluster/subjects.js";
-import { PROTOCOL } from "../../src/cluster/wire.js";
+import { Subjects } from "../../src/cluster/bus/subjects.js";
+import { PROTOCOL } from "../../src/cluster/bus/wire.js";
+import type { MembersListener } from "../../src/cluster/membership/members.js";
+import type { ReplicaEntry, ReplicaFacts, ReplicaLoad } from "../../src/cluster/membership/registration.js";
+import { type Line, Router } from "../../src/cluster/router/router.js";
 import { SAMPLING_DEFAULTS } from "../../src/core/sampling.js";
 import type { AddMessage } from "../../src/engine/messages.js";
 

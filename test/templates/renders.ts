@@ -5,10 +5,10 @@ import { spawnSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { TemplateError } from "../../src/templates/errors.js";
-import { readJson } from "../../src/templates/json.js";
 import { JinjaTemplate } from "../../src/templates/template.js";
-import { CONTENT, type Text } from "../../src/templates/text.js";
-import { Dict, type List, type Value } from "../../src/templates/values.js";
+import { readJson } from "../../src/templates/values/json.js";
+import { CONTENT, type Text } from "../../src/templates/values/text.js";
+import { Dict, type List, type Value } from "../../src/templates/values/values.js";
 
 /** A template gives a text or fails. */
 export type Render = { readonly text: string } | { readonly error: string };

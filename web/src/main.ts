@@ -3,17 +3,17 @@
 import { RequestColors } from "./data/request-colors.js";
 import { isRouter } from "./data/wire.js";
 import { Api } from "./view/api.js";
-import { Cluster } from "./view/cluster.js";
+import { Playground } from "./view/chat/playground.js";
+import { Cluster } from "./view/cluster/cluster.js";
 import { byId } from "./view/dom.js";
+import { LiveCharts } from "./view/engine/live-charts.js";
+import { PageMap } from "./view/engine/page-map.js";
+import { StepDetail } from "./view/engine/step-detail.js";
+import { Timeline } from "./view/engine/timeline.js";
+import { TrieTree } from "./view/engine/trie-tree.js";
 import { Feed } from "./view/feed.js";
 import { mountHeader } from "./view/header.js";
 import { keyDialog } from "./view/key-dialog.js";
-import { LiveCharts } from "./view/live-charts.js";
-import { PageMap } from "./view/page-map.js";
-import { Playground } from "./view/playground.js";
-import { StepDetail } from "./view/step-detail.js";
-import { Timeline } from "./view/timeline.js";
-import { TrieTree } from "./view/trie-tree.js";
 
 const api = new Api();
 const feed = new Feed(api);

@@ -3,7 +3,7 @@
 
 import type { OptionTable } from "../../config/options.js";
 import { errorFor } from "../../core/errors.js";
-import { baseOf, firstModel, type ServerTarget, type StreamedAnswer, streamAnswer } from "../openai-client.js";
+import { baseOf, firstModel, type ServerTarget, type StreamedAnswer, streamAnswer } from "../server/openai-client.js";
 import { type Bench, objectOf, splitValues } from "./benchmark.js";
 import { BenchProgress } from "./progress.js";
 import { ARRIVAL_OPTIONS, TRACE_OPTIONS, type TraceFlags, traceShapeOf } from "./run-trace.js";

@@ -3,8 +3,15 @@
 import { RequestError } from "../../core/errors.js";
 import type { ChatMessage } from "../../engine/chat-types.js";
 import type { Engine, EngineStats, GenerateOptions } from "../../engine/types.js";
-import { baseOf, firstModel, type ServerTarget, type StreamEvent, streamEvents, textOf } from "../openai-client.js";
 import { onTheWire } from "../picture-files.js";
+import {
+  baseOf,
+  firstModel,
+  type ServerTarget,
+  type StreamEvent,
+  streamEvents,
+  textOf,
+} from "../server/openai-client.js";
 
 export interface Reply {
   readonly text: string;

@@ -7,7 +7,7 @@ import type { Schema, SchemaOutput } from "../../chat/schema.js";
 import type { EngineConfig } from "../../config/engine-config.js";
 import { errorFor, RequestError } from "../../core/errors.js";
 import { uniformAt } from "../../core/random.js";
-import { strftime } from "../../templates/strftime.js";
+import { strftime } from "../../templates/format/strftime.js";
 import type { ChatPrompt, ChatTemplate, RenderOptions, TemplateMessage } from "../../tokenizer/chat-template.js";
 import { StreamDetokenizer } from "../../tokenizer/stream-detokenizer.js";
 import type { EncodeOptions } from "../../tokenizer/tokenizer.js";

@@ -11,7 +11,7 @@ import type {
   StepRow,
 } from "../../../src/engine/types.js";
 
-export type { ClusterPicture, Journey, JourneyEvent, ReplicaPicture } from "../../../src/cluster/picture.js";
+export type { ClusterPicture, Journey, JourneyEvent, ReplicaPicture } from "../../../src/cluster/router/picture.js";
 export type { PlanItem, StepPlan, StepRecord, StepRow };
 
 export interface Stats {
