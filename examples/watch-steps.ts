@@ -4,7 +4,7 @@ import { createEngine } from "pagoda";
 await using engine = await createEngine({ pageSize: 16, maxPagesPerBatch: 8, idealChunk: 32 });
 const watching = new AbortController();
 const watch = (async () => {
-  for await (const step of engine.steps({ signal: watching.signal })) {
+  for await (const step of engine.inspect.steps({ signal: watching.signal })) {
     const rows = step.rows.map((row) => `${row.isPrefill ? "prefill" : "decode"} ${row.queryLen}`).join(", ");
     console.log(`step ${step.step}: ${step.tokens} tokens (${rows}), padding avoided ${step.paddingAvoided}`);
   }

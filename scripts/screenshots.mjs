@@ -51,7 +51,7 @@ await light.getByRole("button", { name: "Stop traffic" }).click();
 await light.getByRole("button", { name: "Start" }).waitFor();
 
 // Of the steps that mix prompts and decodes, the largest of the last few hundred.
-const history = engine.stepHistory();
+const history = engine.inspect.history();
 const [mixed] = history
   .slice(-300, -60)
   .filter(({ rows }) => rows.some((row) => row.isPrefill) && rows.some((row) => !row.isPrefill))
@@ -105,7 +105,7 @@ const replica = { engine: { model: BUNDLED_MODEL, numPages: 513 } };
 const model = BUNDLED_MODEL;
 const cluster = await SmallCluster.start(nats.url, { model, replicas: [replica, replica, replica] });
 const { engine: routed, router, config } = cluster;
-const view = clusterRoute(router.router, config.cluster, (_, tokens) => routed.detokenize(tokens));
+const view = clusterRoute(router.router, config.cluster, (_, tokens) => routed.tokenizer.decode(tokens));
 const front = createServer(routed, { port: 0, logLevel: "warn", routes: [view] });
 const openings = [
   "Once upon a time there was a girl named Lily who had a red boat and a dog named Max. ",

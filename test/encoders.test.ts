@@ -37,12 +37,12 @@ test("a text's vector is the same bits alone and beside others, and nothing of i
   const { pagesUsed, pagesCached } = await plain.stats();
   assert.deepEqual({ pagesUsed, pagesCached }, { pagesUsed: 0, pagesCached: 0 });
   assert.ok(
-    plain.stepHistory().every(({ rows }) => rows.every(({ start }) => start === 0)),
+    plain.inspect.history().every(({ rows }) => rows.every(({ start }) => start === 0)),
     "no text is cut",
   );
   await plain.embed(["x ".repeat(140)]);
-  const { step, rows } = plain.stepHistory().at(-1)!;
-  const [plan] = (await plain.plan(step))!;
+  const { step, rows } = plain.inspect.history().at(-1)!;
+  const [plan] = (await plain.inspect.plan(step))!;
   const firstTile = plan!.items.filter(({ qStart }) => qStart === 0);
   assert.ok(firstTile.length < plan!.items.length);
   assert.equal(

@@ -45,7 +45,7 @@ const dataUrl = (bytes: Uint8Array, type = "image/png"): string =>
 async function promptOf(engine: Engine, messages: readonly ChatMessage[]) {
   const own = asServed(engine);
   const prompt = own.renderPrompt(await own.prepareImages(messages as readonly PromptMessage[]));
-  const ids = own.tokenize(prompt.text, { addSpecialTokens: false, content: prompt.content });
+  const ids = own.tokenizer.encode(prompt.text, { addSpecialTokens: false, content: prompt.content });
   return { ...prompt, ids };
 }
 

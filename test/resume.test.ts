@@ -53,7 +53,10 @@ function run(
         resolve(samples);
     };
     const id = `${Math.random()}`;
-    engine.relay({ kind: "generate", prompt: engine.tokenize(prompt), options: { ...options, id }, resumed }, deliver);
+    engine.relay(
+      { kind: "generate", prompt: engine.tokenizer.encode(prompt), options: { ...options, id }, resumed },
+      deliver,
+    );
   });
 }
 
@@ -122,7 +125,7 @@ test("an aborted relay ends at once, also while its grammar is compiled; followe
     for (let i = 0; i < changes.length; i += 3) held.set(`${changes[i + 1]} ${changes[i + 2]}`, changes[i] === 1);
     snapshots.push(isSnapshot);
   });
-  const { nodes } = await engine.cacheSnapshot();
+  const { nodes } = await engine.inspect.cache();
   assert.deepEqual(snapshots, [true]);
   assert.ok(nodes.length > 0);
   assert.equal([...held.values()].filter(Boolean).length, nodes.length);
@@ -130,6 +133,6 @@ test("an aborted relay ends at once, also while its grammar is compiled; followe
   for (let i = 0; i < 6; i++)
     await run(`${i} ${"the cat sat on the mat and ".repeat(12)}`, { maxTokens: 2, temperature: 0 });
   const numHeld = (): number => [...held.values()].filter(Boolean).length;
-  await until(async () => numHeld() === (await engine.cacheSnapshot()).nodes.length, "the picture is true");
+  await until(async () => numHeld() === (await engine.inspect.cache()).nodes.length, "the picture is true");
   assert.ok([...held.values()].includes(false), "nothing was evicted: the test is too small");
 });

@@ -96,7 +96,7 @@ async function recordingSteps<T>(engine: Engine, run: () => Promise<T>): Promise
   const records: StepRecord[] = [];
   const stop = new AbortController();
   const following = (async () => {
-    for await (const record of engine.steps({ signal: stop.signal })) records.push(record);
+    for await (const record of engine.inspect.steps({ signal: stop.signal })) records.push(record);
   })();
   const result = await run();
   stop.abort(); // the record of the last step came with its outputs: it is told yet

@@ -115,7 +115,7 @@ export class PagodaLanguageModel implements LanguageModelV3 {
     const plan = planAnswer(form, text, tools, bound, {
       constraint: constraint ?? own.constraint ?? null,
       budget: null,
-      encode: (tags) => engine.tokenize(tags, { addSpecialTokens: false }),
+      encode: (tags) => engine.tokenizer.encode(tags, { addSpecialTokens: false }),
     });
     const options = given({
       ...own,

@@ -56,7 +56,7 @@ class ToldEngine {
 
   health = () => ({ state: this.state });
   stats = async () => ({ ...NO_STATS, pagesUsed: this.#pagesUsed, running: 1, waiting: 2 });
-  tokenBytes = (id: number) => Uint8Array.of(id);
+  tokenizer = { bytes: (id: number) => Uint8Array.of(id) };
   watchPrefixes = () => undefined;
   lendPages = async () => Uint8Array.of(1, 2);
   takePages = async (...given: unknown[]) => {
@@ -64,7 +64,9 @@ class ToldEngine {
     return { numTaken: 1, reason: null };
   };
 
-  async *steps({ signal }: { signal: AbortSignal }): AsyncGenerator<never> {
+  readonly inspect = { steps: (options: { signal: AbortSignal }) => this.#steps(options) };
+
+  async *#steps({ signal }: { signal: AbortSignal }): AsyncGenerator<never> {
     await new Promise((resolve) => signal.addEventListener("abort", resolve));
     this.isLeft = true;
   }
@@ -242,11 +244,11 @@ test("one joins by the mailbox it is given, in the role it is given; two vocabul
   await member.close();
   assert.ok(mailbox.nats.isClosed());
   const vocabulary = (known: number, vocabSize = 3) => {
-    const tokenBytes = (id: number) => {
+    const bytes = (id: number) => {
       if (id >= known) throw new Error("no such token");
       return Uint8Array.of(id);
     };
-    return vocabularyOf({ facts: { vocabSize } as RelayEngine["facts"], eosIds: [2], tokenBytes });
+    return vocabularyOf({ facts: { vocabSize } as RelayEngine["facts"], eosIds: [2], tokenizer: { bytes } });
   };
   assert.deepEqual(new Set([vocabulary(3), vocabulary(9), vocabulary(2), vocabulary(3, 4)]).size, 3);
 });

@@ -185,12 +185,16 @@ export function openMailbox(config: ClusterConfig, Kind: typeof Mailbox = Mailbo
   return connectNats(config, `pagoda ${member}`).then((nats) => new Kind(nats, subjects, member, config.clusterSecret));
 }
 
+interface Vocabulary extends Pick<RelayEngine, "facts" | "eosIds"> {
+  readonly tokenizer: Pick<RelayEngine["tokenizer"], "bytes">;
+}
+
 /** Ids that the tokenizer does not know are no text. */
-export function vocabularyOf(engine: Pick<RelayEngine, "facts" | "eosIds" | "tokenBytes">): string {
+export function vocabularyOf(engine: Vocabulary): string {
   const nothing = new Uint8Array(0);
   const bytesOf = (id: number): Uint8Array => {
     try {
-      return engine.tokenBytes(id);
+      return engine.tokenizer.bytes(id);
     } catch {
       return nothing;
     }

@@ -297,7 +297,7 @@ export interface EmbedOptions extends TextOptions {
   readonly pooling?: Pooling;
   /** The first numbers of each vector alone (Matryoshka embeddings), cut before it is normalised. */
   readonly dimensions?: number;
-  /** Scaled to length 1; as the checkpoint states when left out. */
+  /** Scaled to length 1, so that a dot product is the cosine. Default: true, as over HTTP. */
   readonly normalize?: boolean;
   /** Put before each text. */
   readonly prompt?: string;
@@ -381,6 +381,28 @@ export interface TemplateOptions {
   readonly continueFinalMessage?: boolean;
 }
 
+/** What turns text into tokens and back: `engine.tokenizer`. */
+export interface TextTokenizer {
+  /** The token ids of a text. */
+  encode(text: string, options?: EncodeOptions): number[];
+  /** The text of token ids. */
+  decode(ids: readonly number[]): string;
+  /** The bytes a token adds to the text; may be part of a character. */
+  bytes(id: number): Uint8Array;
+}
+
+/** The engine from inside: `engine.inspect`. */
+export interface Inspector {
+  /** The page map and the cached prefixes. */
+  cache(): Promise<CachePicture>;
+  /** The last thousand steps. */
+  history(): readonly StepRecord[];
+  /** Step records as they happen; ends when the engine closes. */
+  steps(options?: { readonly signal?: AbortSignal }): AsyncIterable<StepRecord>;
+  /** How attention was planned in one of the last thousand steps, one plan per window of the model; null for another step. */
+  plan(step: number): Promise<readonly StepPlan[] | null>;
+}
+
 /** A model that answers requests, any number at a time. Made by `createEngine`; `await using` closes it. */
 export interface Engine {
   readonly model: ModelInfo;
@@ -417,12 +439,8 @@ export interface Engine {
   score(pairs: readonly (readonly [string, string])[], options?: ScoreOptions): Promise<ScoreResult>;
   /** The documents by how well they answer the query. */
   rerank(query: string, documents: readonly string[], options?: RerankOptions): Promise<RerankResult>;
-  /** The token ids of a text. */
-  tokenize(text: string, options?: EncodeOptions): number[];
-  /** The text of token ids. */
-  detokenize(ids: readonly number[]): string;
-  /** The bytes a token adds to the text; may be part of a character. */
-  tokenBytes(id: number): Uint8Array;
+  /** Between text and tokens, in the caller's thread. */
+  readonly tokenizer: TextTokenizer;
   /**
    * Reads a LoRA adapter, a folder as PEFT saves it, and gives it a name that requests may choose. Requests go on meanwhile. One that is not
    * in use may leave the device's memory, and is loaded again when a request names it; `pin` keeps it there.
@@ -434,14 +452,8 @@ export interface Engine {
   readonly adapters: readonly AdapterInfo[];
   /** Counters and gauges, as of the last step. */
   stats(): Promise<EngineStats>;
-  /** The page map and the cached prefixes, for people to look at. */
-  cacheSnapshot(): Promise<CachePicture>;
-  /** How attention was planned in one of the last thousand steps, one plan per window of the model; null for another step. */
-  plan(step: number): Promise<readonly StepPlan[] | null>;
-  /** The last thousand steps. */
-  stepHistory(): readonly StepRecord[];
-  /** Step records as they happen; ends when the engine closes. */
-  steps(options?: { signal?: AbortSignal }): AsyncIterable<StepRecord>;
+  /** What goes on inside, for people to look at. */
+  readonly inspect: Inspector;
   /** Ends running requests with an error and frees the device. */
   close(): Promise<void>;
   [Symbol.asyncDispose](): Promise<void>;

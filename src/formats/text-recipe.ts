@@ -27,7 +27,6 @@ export interface TextRecipe {
   /** null: nothing is said. */
   readonly pooling: Pooling | null;
   readonly dense: readonly DenseModule[];
-  readonly isNormalized: boolean;
   /** What is put before a text, by its name. */
   readonly prompts: Readonly<Record<string, string>>;
   readonly defaultPrompt: string | null;
@@ -45,7 +44,6 @@ export interface TextRecipe {
 export const NO_RECIPE: TextRecipe = {
   pooling: null,
   dense: [],
-  isNormalized: false,
   prompts: {},
   defaultPrompt: null,
   maxLength: null,

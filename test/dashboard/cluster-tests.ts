@@ -20,7 +20,7 @@ export function clusterTests(lab: Lab): void {
     const replica = { engine: { model: BUNDLED_MODEL, numPages: 512 } };
     await using cluster = await SmallCluster.start(nats.url, { model: BUNDLED_MODEL, replicas: [replica, replica] });
     const { engine, router, config } = cluster;
-    const view = clusterRoute(router.router, config.cluster, (_, tokens) => engine.detokenize(tokens));
+    const view = clusterRoute(router.router, config.cluster, (_, tokens) => engine.tokenizer.decode(tokens));
     const server = createServer(engine, { port: 0, logLevel: "silent", routes: [view] });
     const { page, complaints } = await lab.open({ viewport: WIDTHS[3] }, `${(await server.listen()).url}/`);
     try {

@@ -110,7 +110,7 @@ test("counters have vLLM's names, and records of steps the guesses of their rows
   ];
   const perPosition = places.map(([, , count]) => Number(count));
   assert.deepEqual(perPosition, speculation.acceptedPerPosition);
-  const rows = host.engine.stepHistory().flatMap(({ rows: all }: StepRecord) => all);
+  const rows = host.engine.inspect.history().flatMap(({ rows: all }: StepRecord) => all);
   const sum = (of: "drafted" | "accepted"): number => rows.reduce((total, row) => total + (row[of] ?? 0), 0);
   assert.deepEqual([sum("drafted"), sum("accepted")], [speculation.draftTokens, speculation.acceptedTokens]);
 });

@@ -18,13 +18,13 @@ test("a prompt with a suffix is put between the model's markers", async () => {
   const text = readFileSync(file, "utf8").replaceAll("<bos>", "<fim_prefix>").replaceAll("<|user|>", "<fim_suffix>");
   writeFileSync(file, text.replaceAll("<|assistant|>", "<fim_middle>"));
   await using host = await startServer({ model });
-  const id = (token: string): number => host.engine.tokenize(token, { addSpecialTokens: false })[0]!;
+  const id = (token: string): number => host.engine.tokenizer.encode(token, { addSpecialTokens: false })[0]!;
   const options = { max_tokens: 6, temperature: 0, ignore_eos: true };
   const ask = async (body: object): Promise<Completion> =>
     (await (await host.post("/v1/completions", { ...options, ...body })).json()) as Completion;
   const filled = await ask({ prompt: "<fim_suffix>ab<fim_middle>", suffix: "cd" });
   const plain = (part: string): number[] =>
-    [...part].flatMap((char) => host.engine.tokenize(char, { addSpecialTokens: false }));
+    [...part].flatMap((char) => host.engine.tokenizer.encode(char, { addSpecialTokens: false }));
   const prompt = [
     id("<fim_prefix>"),
     ...plain("<fim_suffix>ab<fim_middle>"),

@@ -143,11 +143,11 @@ test("a short prompt that arrives while a 4,000-token prompt is computed has its
   await using engine = await createEngine({ model, threads: 2, worker: false, maxPagesPerBatch: 8, idealChunk: 64 });
   const prompt = Array.from({ length: 4000 }, (_, i) => i % 200); // 128 of them a step
   const long = engine.generate(prompt, { maxTokens: 1 }).result();
-  await until(() => engine.stepHistory().length > 0, "the long prompt is being computed", 0);
-  const before = engine.stepHistory().at(-1)!.step;
+  await until(() => engine.inspect.history().length > 0, "the long prompt is being computed", 0);
+  const before = engine.inspect.history().at(-1)!.step;
   const short = engine.generate([1, 2], { maxTokens: 1 });
   assert.equal((await short.result()).trace.steps, 1);
-  const first = engine.stepHistory().find((step) => step.rows.some((row) => row.id === short.id))!;
+  const first = engine.inspect.history().find((step) => step.rows.some((row) => row.id === short.id))!;
   assert.ok(first.step - before <= 2, `${first.step - before} steps began after it came`);
   assert.ok(first.rows.length === 2 && first.rows.every((row) => row.isPrefill), "it joined the long prompt's step");
   await long;

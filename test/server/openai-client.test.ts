@@ -81,7 +81,7 @@ test("stream: the same text in pieces, usage in the last chunk", async () => {
 });
 
 test("completions: text, token ids, several prompts, echo", async () => {
-  const ids = host.engine.tokenize("Once upon");
+  const ids = host.engine.tokenizer.encode("Once upon");
   const reply = await host.client.completions.create({
     model: MODEL,
     prompt: [ids, ids],
@@ -478,7 +478,7 @@ test("embeddings: unit length, base64 and floats alike, pooling", async () => {
   assert.ok(dot(data[0]!.embedding, data[2]!.embedding) < 0.9999);
   assert.equal(
     usage.prompt_tokens,
-    input.map((text) => host.engine.tokenize(text).length).reduce((a, b) => a + b),
+    input.map((text) => host.engine.tokenizer.encode(text).length).reduce((a, b) => a + b),
   );
   const floats = await host.client.embeddings.create({ model: MODEL, input, encoding_format: "float" });
   assert.deepEqual(floats.data[0]!.embedding.map(Math.fround), data[0]!.embedding.map(Math.fround));

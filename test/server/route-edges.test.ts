@@ -223,7 +223,7 @@ test("a conversation that ends with the assistant's text: its answer is the rest
     { role: "assistant", content: "b c" },
   ] as const;
   const text = `${await host.engine.renderChat([messages[0]])}b c`;
-  const prompt = host.engine.tokenize(text, { addSpecialTokens: false });
+  const prompt = host.engine.tokenizer.encode(text, { addSpecialTokens: false });
   const limits = { max_tokens: 4, temperature: 0 };
   const [, { choices }] = await post("/v1/completions", { prompt, ...limits });
   const rest = choices[0].text;

@@ -41,7 +41,7 @@ test("usage of a streamed completion counts every prompt and every sample", asyn
       total_tokens: whole.usage!.total_tokens,
     },
   );
-  const lengths = body.prompt.map((prompt) => host.engine.tokenize(prompt).length);
+  const lengths = body.prompt.map((prompt) => host.engine.tokenizer.encode(prompt).length);
   assert.equal(
     prompt_tokens,
     lengths.reduce((sum, length) => sum + length),

@@ -142,7 +142,7 @@ export class ToldServer implements AsyncDisposable {
       const { rest } = kind === "generate" ? this.says(message, index) : {};
       const whole = { ...this.#output(message, index), callId, index };
       if (rest === undefined) return [whole];
-      const tokens = this.engine.tokenize(rest);
+      const tokens = this.engine.tokenizer.encode(rest);
       const logprobs = whole.logprobs === null ? null : tokens.map((id) => logprobsOf(id, sampling.logprobs!));
       this.#rest.push({ ...whole, tokens, logprobs });
       return [{ ...whole, finishReason: null, stopToken: -1, trace: null }];
@@ -158,7 +158,7 @@ export class ToldServer implements AsyncDisposable {
       return { ...EMPTY_OUTPUT, finishReason: "stop", vector: this.vector.slice(), trace: trace(0, 0) };
     const said = this.says({ kind, sampling, prompt, ...message }, index);
     const { finishReason = "stop", stopToken = -1, cachedTokens = 0, error = null } = said;
-    const tokens = this.engine.tokenize(said.text);
+    const tokens = this.engine.tokenizer.encode(said.text);
     return {
       ...EMPTY_OUTPUT,
       tokens,

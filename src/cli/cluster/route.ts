@@ -69,7 +69,7 @@ export async function routeCommand(args: readonly string[]): Promise<number> {
     engines.set(routed.model.name, routed);
     return routed;
   };
-  const textOf = (name: string, tokens: readonly number[]): string => engines.get(name)?.detokenize(tokens) ?? "";
+  const textOf = (name: string, tokens: readonly number[]): string => engines.get(name)?.tokenizer.decode(tokens) ?? "";
   const engine = await engineOf(first!);
   const guests = others.map((guest) => ({ name: servedName(guest), load: () => engineOf(guest) }));
   const routes = [clusterRoute(member.router, cluster.cluster, textOf)];

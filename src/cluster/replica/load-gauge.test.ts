@@ -54,9 +54,11 @@ test("the engine is asked once at a time, and again after it failed; its steps a
         numAsked++;
         answer = (stats) => (stats instanceof Error ? reject(stats) : resolve(stats));
       }),
-    async *steps(options: { signal: AbortSignal }) {
-      signal = options.signal;
-      yield { prefills: 1, tokens: 3, durationMs: 0.5 };
+    inspect: {
+      async *steps(options: { signal: AbortSignal }) {
+        signal = options.signal;
+        yield { prefills: 1, tokens: 3, durationMs: 0.5 };
+      },
     },
   };
   const gauge = new LoadGauge(engine as unknown as Engine);

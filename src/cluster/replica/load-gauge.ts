@@ -69,7 +69,7 @@ export class LoadGauge {
   }
 
   async #follow(): Promise<void> {
-    for await (const step of this.#engine.steps({ signal: this.#leave.signal })) this.measure(step);
+    for await (const step of this.#engine.inspect.steps({ signal: this.#leave.signal })) this.measure(step);
   }
 
   measure({ prefills, tokens, durationMs }: StepRecord): void {

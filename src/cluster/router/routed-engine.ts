@@ -52,8 +52,8 @@ export async function createRoutedEngine(router: Router, options: RoutedEngineOp
     config,
   };
   const tokenizer = checkpoint.requireTokenizer();
-  const tokenBytes = (id: number): Uint8Array => tokenizer.tokenBytes(id);
-  const vocabulary = vocabularyOf({ facts, eosIds: checkpoint.eosIds, tokenBytes });
+  const bytes = (id: number): Uint8Array => tokenizer.tokenBytes(id);
+  const vocabulary = vocabularyOf({ facts, eosIds: checkpoint.eosIds, tokenizer: { bytes } });
   const routed = { router, cluster, model: checkpoint.name, vocabulary, facts, patienceMs, prefillTokens, policy };
   const engine = new HostedEngine(config, null, (_, listener) => new RoutedModel({ ...routed, listener }), checkpoint);
   await engine.ready;

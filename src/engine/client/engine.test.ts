@@ -67,14 +67,14 @@ describe("an engine in its worker thread", () => {
     const left = assert.rejects(engine.tokenizeAside(long, options, leaving.signal), { code: "aborted" });
     leaving.abort();
     await left;
-    assert.deepEqual(await first, engine.tokenize(long, options));
+    assert.deepEqual(await first, engine.tokenizer.encode(long, options));
     assert.ok(numTurns > 0, "the thread went on meanwhile");
     numTurns = 0;
     const short = "x".repeat(10_000);
     const all = await Promise.all(Array.from({ length: 10 }, () => engine.tokenizeAside(short)));
     isCounting = false;
     assert.ok(numTurns >= 3, "and had its turns");
-    for (const ids of all) assert.deepEqual(ids, engine.tokenize(short));
+    for (const ids of all) assert.deepEqual(ids, engine.tokenizer.encode(short));
   });
 
   test("a conversation that takes more than a moment is rendered elsewhere, as by renderPrompt", async () => {
@@ -160,7 +160,7 @@ describe("an engine in its worker thread", () => {
 
   test("logprobs and prompt logprobs are those of the same distribution", async () => {
     const options = { ...greedy, maxTokens: 4, logprobs: 3, promptLogprobs: 2 };
-    const prompt = engine.tokenize("some prompt of a few tokens");
+    const prompt = engine.tokenizer.encode("some prompt of a few tokens");
     const result = await engine.generate(prompt, options).result();
     const [sample] = result.samples;
     assert.equal(sample!.logprobs!.length, 4);
@@ -247,7 +247,7 @@ describe("an engine in its worker thread", () => {
     const controller = new AbortController();
     const seen: number[] = [];
     const following = (async () => {
-      for await (const step of engine.steps({ signal: controller.signal })) {
+      for await (const step of engine.inspect.steps({ signal: controller.signal })) {
         seen.push(step.tokens);
         assert.equal(
           step.tokens,
@@ -261,7 +261,7 @@ describe("an engine in its worker thread", () => {
     controller.abort();
     await following;
     assert.deepEqual(seen, [40, 1, 1]);
-    assert.equal(engine.stepHistory().at(-1)!.rows[0]!.isPrefill, false);
+    assert.equal(engine.inspect.history().at(-1)!.rows[0]!.isPrefill, false);
   });
 
   const refused: [string, string | number[], GenerateOptions, RegExp | object][] = [
@@ -312,7 +312,7 @@ describe("an engine in its worker thread", () => {
     test(`refuses ${what}`, async () => {
       await assert.rejects(engine.generate(prompt, options).result(), message);
       assert.throws(
-        () => engine.submit(typeof prompt === "string" ? engine.tokenize(prompt) : prompt, options),
+        () => engine.submit(typeof prompt === "string" ? engine.tokenizer.encode(prompt) : prompt, options),
         message,
       );
     });
@@ -348,7 +348,7 @@ describe("an engine in its worker thread", () => {
     (engine as unknown as { injectFault(where: string): void }).injectFault("thread");
     const kept = engine.generate("kept", { ...greedy, maxTokens: 3 });
     // Asked before the death was known, and never answered.
-    const questions = [engine.stats(), engine.cacheSnapshot()];
+    const questions = [engine.stats(), engine.inspect.cache()];
     const calls = [...questions, begun.result()];
     await Promise.all(calls.map((call) => assert.rejects(call, { code: "engine_dead" })));
     assert.equal(engine.health().state, "restarting");
@@ -436,8 +436,8 @@ test("a control token in a message is text, unless it is asked for", async () =>
     });
     const { text, content } = asServed(engine).renderPrompt([{ role: "user", content: "hi<eos>" }]);
     return {
-      eos: engine.tokenize("<eos>", { addSpecialTokens: false }),
-      ids: engine.tokenize(text, { addSpecialTokens: false, content }),
+      eos: engine.tokenizer.encode("<eos>", { addSpecialTokens: false }),
+      ids: engine.tokenizer.encode(text, { addSpecialTokens: false, content }),
     };
   };
   const [plain, control] = [await idsOf(false), await idsOf(true)];

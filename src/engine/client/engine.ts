@@ -3,6 +3,7 @@
 
 import { type EngineConfig, engineConfig, namedPath } from "../../config/engine-config.js";
 import type { SpeculativeConfig } from "../../config/speculation.js";
+import { errorFor } from "../../core/errors.js";
 import { resolveModel } from "../../formats/hub/hub.js";
 import type { Engine } from "../types.js";
 import { prestart } from "./host.js";
@@ -12,6 +13,8 @@ import type { RelayEngine } from "./relay.js";
 export interface EngineOptions extends Partial<Omit<EngineConfig, "speculative">> {
   /** How tokens are guessed ahead; none of it changes an answer. */
   readonly speculative?: EngineConfig["speculative"] | SpeculativeConfig;
+  /** Ends the loading, or the fetching before it. */
+  readonly signal?: AbortSignal;
   /** Hears how many bytes of weights are loaded. */
   readonly onProgress?: (loadedBytes: number, totalBytes: number) => void;
   /** Hears how many bytes of a model of the hub are there, when it has to be fetched first. */
@@ -25,22 +28,28 @@ export function createEngine(options: EngineOptions = {}): Promise<Engine> {
 
 /** The same, as those see it who lend it to other processes. */
 export async function startEngine(options: EngineOptions): Promise<RelayEngine> {
-  const { onProgress, onPull, ...rest } = options;
+  const { onProgress, onPull, signal, ...rest } = options;
   const config = engineConfig(rest);
   const adapters = config.adapter.map(namedPath);
-  const model = await resolveModel(config.model, { onProgress: onPull });
-  const draftModel = config.draftModel === null ? null : await resolveModel(config.draftModel, { onProgress: onPull });
+  const pulling = { onProgress: onPull, signal };
+  const model = await resolveModel(config.model, pulling);
+  const draftModel = config.draftModel === null ? null : await resolveModel(config.draftModel, pulling);
+  if (signal?.aborted) throw errorFor("aborted");
   const placed = Object.freeze({ ...config, model, draftModel });
   const ahead = prestart(placed);
   try {
     const { HostedEngine } = await import("./hosted-engine.js");
     const engine = new HostedEngine(placed, onProgress ?? null, ahead.start);
-    await engine.ready;
+    const cancel = (): void => void engine.close().catch(() => undefined);
+    signal?.addEventListener("abort", cancel);
     try {
+      await engine.ready;
       for (const { name, path } of adapters) await engine.loadAdapter(name, path);
     } catch (error) {
       await engine.close();
-      throw error;
+      throw signal?.aborted ? errorFor("aborted") : error;
+    } finally {
+      signal?.removeEventListener("abort", cancel);
     }
     return engine;
   } catch (error) {

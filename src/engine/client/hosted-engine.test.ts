@@ -41,7 +41,7 @@ test("what is asked of an engine crosses to its host", async () => {
   engine.warm();
   const asked = [
     engine.stats(),
-    engine.cacheSnapshot(),
+    engine.inspect.cache(),
     engine.lendPages(Int32Array.of(1), "s", 2, 9),
     engine.takePages(Int32Array.of(1), "s", Uint8Array.of(4)),
   ];
@@ -60,9 +60,9 @@ test("what is asked of an engine crosses to its host", async () => {
   const step = { step: 7, ...columns } as unknown as StepColumns;
   say(new OutputWriter().message([{ callId: "a" }], step));
   const rows = [{ id: "a", start: 3, queryLen: 2, contextLen: 5, isPrefill: false }];
-  assert.deepEqual({ ...engine.stepHistory()[0] }, { step: 7, rows });
-  assert.equal(await engine.plan(8), null);
-  const plan = engine.plan(7);
+  assert.deepEqual({ ...engine.inspect.history()[0] }, { step: 7, rows });
+  assert.equal(await engine.inspect.plan(8), null);
+  const plan = engine.inspect.plan(7);
   assert.deepEqual(posted.at(-1), { type: "query", seq: 4, what: "plan", rows });
   say({ type: "reply", seq: 4, value: "plans" });
   assert.equal(await plan, "plans");
@@ -74,7 +74,7 @@ test("what is asked of an engine crosses to its host", async () => {
   assert.deepEqual([name, maxLength, maxContext, hasChatTemplate], [checkpoint.name, 48, 64, true]);
   assert.equal(engine.chatTemplate, checkpoint.chatTemplate!.source);
   assert.deepEqual(engine.eosIds, [257]);
-  assert.deepEqual([engine.detokenize([104, 105]), [...engine.tokenBytes(104)]], ["hi", [104]]);
+  assert.deepEqual([engine.tokenizer.decode([104, 105]), [...engine.tokenizer.bytes(104)]], ["hi", [104]]);
   await engine.close();
 });
 

@@ -33,16 +33,17 @@ import type {
   EngineStats,
   GenerateOptions,
   Generation,
+  Inspector,
   ModelInfo,
   RerankOptions,
   RerankResult,
   ScoreOptions,
   ScoreResult,
   StepPlan,
-  StepRecord,
   StepRow,
   TemplateOptions,
   TextOptions,
+  TextTokenizer,
 } from "../types.js";
 import { AdapterNames } from "./adapter-names.js";
 import { addMessage, type CallBounds } from "./add-message.js";
@@ -78,6 +79,17 @@ export class HostedEngine implements RelayEngine {
   readonly #seed: number;
   readonly #connection: EngineConnection;
   readonly #adapters = new AdapterNames();
+  readonly tokenizer: TextTokenizer = {
+    encode: (text, options = {}) => this.#checkpoint.requireTokenizer().encode(text, options),
+    decode: (ids) => this.#checkpoint.requireTokenizer().decode(ids),
+    bytes: (id) => this.#checkpoint.requireTokenizer().tokenBytes(id),
+  };
+  readonly inspect: Inspector = {
+    cache: () => this.#query<CachePicture>("cache"),
+    history: () => this.#connection.log.history(),
+    steps: ({ signal } = {}) => this.#connection.log.follow(signal),
+    plan: (step) => this.#plan(step),
+  };
 
   constructor(
     config: EngineConfig,
@@ -131,7 +143,7 @@ export class HostedEngine implements RelayEngine {
   ): Generation {
     if (isConversation(prompt)) return rawAnswer(this, (...asked) => this.submit(...asked), prompt, options);
     try {
-      return this.submit(typeof prompt === "string" ? this.tokenize(prompt) : prompt, options);
+      return this.submit(typeof prompt === "string" ? this.tokenizer.encode(prompt) : prompt, options);
     } catch (error) {
       return refusedAnswer(options, error);
     }
@@ -213,18 +225,14 @@ export class HostedEngine implements RelayEngine {
     return this.#texts.rerank(query, documents, options);
   }
 
-  tokenize(text: string, options: EncodeOptions = {}): number[] {
-    return this.#checkpoint.requireTokenizer().encode(text, options);
-  }
-
   async tokenizeAside(text: string, options: EncodeOptions = {}, signal?: AbortSignal, client = ""): Promise<number[]> {
-    if (!this.#config.worker) return this.tokenize(text, options);
+    if (!this.#config.worker) return this.tokenizer.encode(text, options);
     this.#checkpoint.requireTokenizer(); // says so at once where there is none
     if (text.length > LONG_TEXT)
       return Array.from(await this.#aside.run("encode", { text, options }, { signal, client }));
     await this.#turns.acquire(text.length);
     if (signal?.aborted) throw errorFor("aborted");
-    return this.tokenize(text, options);
+    return this.tokenizer.encode(text, options);
   }
 
   /** A pair for a reranker that is asked for a verdict. */
@@ -236,14 +244,6 @@ export class HostedEngine implements RelayEngine {
     await this.#turns.acquire(length);
     if (signal?.aborted) throw errorFor("aborted");
     return verdictPrompt(this.#checkpoint, query, document, instruction, limit);
-  }
-
-  detokenize(ids: readonly number[]): string {
-    return this.#checkpoint.requireTokenizer().decode(ids);
-  }
-
-  tokenBytes(id: number): Uint8Array {
-    return this.#checkpoint.requireTokenizer().tokenBytes(id);
   }
 
   get adapters(): readonly AdapterInfo[] {
@@ -269,21 +269,9 @@ export class HostedEngine implements RelayEngine {
     return this.#query<EngineStats>("stats");
   }
 
-  cacheSnapshot(): Promise<CachePicture> {
-    return this.#query<CachePicture>("cache");
-  }
-
-  async plan(step: number): Promise<readonly StepPlan[] | null> {
+  async #plan(step: number): Promise<readonly StepPlan[] | null> {
     const record = this.#connection.log.history().find((past) => past.step === step);
     return record === undefined ? null : this.#query<readonly StepPlan[]>("plan", record.rows);
-  }
-
-  stepHistory(): readonly StepRecord[] {
-    return this.#connection.log.history();
-  }
-
-  steps(options: { signal?: AbortSignal } = {}): AsyncIterable<StepRecord> {
-    return this.#connection.log.follow(options.signal);
   }
 
   relay(call: RelayCall, deliver: Deliver): (index: number) => void {
@@ -319,7 +307,7 @@ export class HostedEngine implements RelayEngine {
   #withPredictionIds(options: GenerateOptions): GenerateOptions {
     const { speculative } = options;
     if (typeof speculative !== "object" || typeof speculative?.prediction !== "string") return options;
-    const prediction = this.tokenize(speculative.prediction, { addSpecialTokens: false });
+    const prediction = this.tokenizer.encode(speculative.prediction, { addSpecialTokens: false });
     return { ...options, speculative: { ...speculative, prediction } };
   }
 

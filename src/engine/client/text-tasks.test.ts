@@ -60,13 +60,11 @@ test("a text runs with the checkpoint's own pooling, or another one without the 
   await assert.rejects(tasks.embed(["a"], { pooling: "most" as never }), { param: "pooling" });
 });
 
-test("vectors are cut, then scaled, as asked or as the checkpoint says", async () => {
-  const { tasks } = tasksOf({ isNormalized: false });
-  assert.deepEqual((await tasks.embed([[3, 9, 9, 9]], {})).vectors[0], Float32Array.of(4, 3, 0));
-  assert.deepEqual((await tasks.embed([[3, 9, 9, 9]], { normalize: true })).vectors[0], Float32Array.of(0.8, 0.6, 0));
+test("vectors are cut, then scaled unless that is not wanted", async () => {
+  const { tasks } = tasksOf();
+  assert.deepEqual((await tasks.embed([[3, 9, 9, 9]], { normalize: false })).vectors[0], Float32Array.of(4, 3, 0));
+  assert.deepEqual((await tasks.embed([[3, 9, 9, 9]], {})).vectors[0], Float32Array.of(0.8, 0.6, 0));
   assert.deepEqual((await tasks.embed([[3, 9]], { normalize: true, dimensions: 1 })).vectors[0], Float32Array.of(1));
-  const scaled = tasksOf({ isNormalized: true }).tasks;
-  assert.deepEqual((await scaled.embed([[3, 9, 9, 9]], {})).vectors[0], Float32Array.of(0.8, 0.6, 0));
 });
 
 test("a text's prompt: the one given, the one named, the one of its kind, the default", async () => {
@@ -116,7 +114,7 @@ test("texts are cut where that is asked for, to a number of tokens or to what th
 });
 
 test("pairs are compared by angle where a model embeds; the best come first, equals in their order", async () => {
-  const { tasks, ran } = tasksOf({ pooling: "last", isNormalized: false, prompts: { query: "q:", document: "d:" } });
+  const { tasks, ran } = tasksOf({ pooling: "last", prompts: { query: "q:", document: "d:" } });
   const { results, promptTokens } = await tasks.rerank("a", ["bb", "b", "bb"], { topN: 2 });
   assert.deepEqual(
     ran.map(([, text]) => text),

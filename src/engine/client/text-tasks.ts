@@ -67,11 +67,10 @@ export class TextTasks {
     const kind = pooling === own ? "embed" : "pool";
     checkLengths(texts, options);
     const vectors = await Promise.all(texts.map(({ ids }) => this.#run(kind, ids, { pooling }, options)));
-    const isNormalized = options.normalize ?? recipe.isNormalized;
     return {
       vectors: vectors.map((vector) => {
         const cut = cutVector(vector, options.dimensions);
-        return isNormalized ? scaleToOne(cut) : cut;
+        return options.normalize === false ? cut : scaleToOne(cut);
       }),
       promptTokens: countTokens(texts),
     };

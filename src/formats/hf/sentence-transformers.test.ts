@@ -68,7 +68,6 @@ test("modules, prompts and lengths make one recipe", () => {
     ...NO_RECIPE,
     pooling: "mean",
     dense: [dense("2_Dense", 4, 8, false, "identity"), dense("3_Dense", 8, 2, true, "tanh")],
-    isNormalized: true,
     prompts: { query: "q: " },
     defaultPrompt: "query",
     maxLength: 1,

@@ -24,11 +24,11 @@ export function readTextRecipe(folder: string, config: Record<string, unknown>):
     const file = join(path, "config.json");
     if (kind === "Pooling") recipe.pooling = readPooling(readJsonObject(file), file);
     else if (kind === "Dense") dense.push(readDense(readJsonObject(file), file, path));
-    else if (kind === "Normalize") recipe.isNormalized = true;
     else if (kind === "LogitScore") {
       recipe.verdict = readVerdict(readJsonObject(file), file);
       recipe.isAsked = true;
-    } else if (kind !== "Transformer") {
+    } else if (kind !== "Transformer" && kind !== "Normalize") {
+      // Vectors are scaled to length 1 unless a request does not want it.
       throw refuse(join(folder, "modules.json"), "type", kind, "Transformer, Pooling, Dense, Normalize, LogitScore");
     }
   }

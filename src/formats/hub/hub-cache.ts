@@ -15,9 +15,11 @@ import { chooseFiles, groupParts, type HubSpec, hasEyes, partsOf, quantisationOf
 export type Environment = Readonly<Record<string, string | undefined>>;
 
 export function hubCachePath(env: Environment): string {
-  if (env.HF_HUB_CACHE) return env.HF_HUB_CACHE;
-  const home = env.HF_HOME || join(env.XDG_CACHE_HOME || join(homedir(), ".cache"), "huggingface");
-  return join(home, "hub");
+  return env.HF_HUB_CACHE || join(hubHome(env), "hub");
+}
+
+export function hubHome(env: Environment): string {
+  return env.HF_HOME || join(env.XDG_CACHE_HOME || join(homedir(), ".cache"), "huggingface");
 }
 
 export function repoFolder(cache: string, repo: string): string {
@@ -49,6 +51,7 @@ export function modelNameOf(path: string): string {
   return match === null ? basename(path) : match[1]!.replace("--", "/");
 }
 
+/** A model in the cache. */
 export interface CachedModel {
   /** What --model accepts. */
   readonly spec: string;

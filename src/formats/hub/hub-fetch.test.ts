@@ -31,12 +31,12 @@ async function fetched(change: Partial<HubFile> = {}, prepare: (partial: string)
   hub.requests.length = 0;
   const delays: number[] = [];
   const progress: number[] = [];
-  const origin = { hubUrl: hub.url, repo: "org/model", revision: hub.commit };
+  const origin = { hubUrl: hub.url, repo: "org/model", revision: hub.commit, fetch };
   const retryDelayMs = (attempt: number) => {
     delays.push(attempt);
     return 0;
   };
-  const options = { onProgress: (bytes: number) => void progress.push(bytes), retryDelayMs };
+  const options = { onProgress: (bytes: number) => void progress.push(bytes), retryDelayMs, signal: undefined };
   const result = await fetchBlob(origin, file, blob, options).catch((error: unknown) => error);
   return { result, blob, delays, progress, numRequests: hub.requests.length };
 }

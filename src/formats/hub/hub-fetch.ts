@@ -20,12 +20,14 @@ interface Origin {
   readonly accessToken?: string;
   readonly repo: string;
   readonly revision: string;
+  readonly fetch: typeof fetch;
 }
 
 interface FetchOptions {
   /** Bytes of this file on disk so far. */
   readonly onProgress: (bytes: number) => void;
   readonly retryDelayMs: (attempt: number) => number;
+  readonly signal: AbortSignal | undefined;
 }
 
 /** Tries in a row that bring nothing new. */
@@ -48,9 +50,10 @@ export async function fetchBlob(origin: Origin, file: HubFile, blob: string, opt
       const error = typeof thrown === "string" ? new Error(thrown) : thrown; // a broken stream may throw its message alone
       have = (await stat(partial).catch(() => null))?.size ?? 0;
       tries = have > from ? 0 : tries + 1;
+      if (options.signal?.aborted) throw error;
       // The hub's refusals do not get better by asking again.
       if (tries >= MAX_TRIES || (error instanceof HubApiError && error.statusCode < 500) || isLocal(error)) throw error;
-      await sleep(options.retryDelayMs(tries));
+      await sleep(options.retryDelayMs(tries), undefined, { signal: options.signal });
     }
   }
   if (file.size === 0) await (await open(partial, "w")).close();
@@ -73,7 +76,7 @@ async function append(
   from: number,
   onProgress: (bytes: number) => void,
 ): Promise<number> {
-  const content = await downloadFile({ ...origin, path: file.path, fetch: fetchRange });
+  const content = await downloadFile({ ...origin, path: file.path, fetch: rangesOf(origin.fetch) });
   if (content === null || content.size !== file.size) {
     throw new Error(`${file.path} has ${content?.size ?? "no"} bytes on the hub where its list says ${file.size}`);
   }
@@ -97,15 +100,17 @@ async function append(
 }
 
 /** A server that answers a range with the whole file would have it appended to what is there. */
-const fetchRange: typeof fetch = async (input, init) => {
-  const response = await fetch(input, init);
-  const range = new Headers(init?.headers).get("range");
-  if (response.status === 200 && range !== null && !range.startsWith("bytes=0-")) {
-    await response.body?.cancel();
-    throw new Error(`the server does not honour ${range}; remove the .incomplete file to begin anew`);
-  }
-  return response;
-};
+const rangesOf =
+  (given: typeof fetch): typeof fetch =>
+  async (input, init) => {
+    const response = await given(input, init);
+    const range = new Headers(init?.headers).get("range");
+    if (response.status === 200 && range !== null && !range.startsWith("bytes=0-")) {
+      await response.body?.cancel();
+      throw new Error(`the server does not honour ${range}; remove the .incomplete file to begin anew`);
+    }
+    return response;
+  };
 
 async function hashOf(path: string, file: HubFile): Promise<string> {
   const hash: Hash = createHash(file.isLfs ? "sha256" : "sha1");

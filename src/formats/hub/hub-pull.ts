@@ -7,21 +7,30 @@ import { existsSync, statfsSync, statSync } from "node:fs";
 import { copyFile, mkdir, symlink, unlink, writeFile } from "node:fs/promises";
 import { dirname, join, relative } from "node:path";
 import { HubApiError, type ListFileEntry, listFiles, modelInfo } from "@huggingface/hub";
-import { ConfigError, FormatError, PagodaError } from "../../core/errors.js";
+import { ConfigError, errorFor, FormatError, PagodaError } from "../../core/errors.js";
 import { withLock } from "./file-lock.js";
 import { isOffline, notFound, requireSpec } from "./hub.js";
 import { type Environment, hubCachePath, repoFolder } from "./hub-cache.js";
 import { fetchBlob, type HubFile } from "./hub-fetch.js";
 import { chooseFiles, type HubSpec } from "./hub-spec.js";
+import { hubToken } from "./hub-token.js";
 
+/** How a model is fetched. */
 export interface PullOptions {
+  /** @internal */
   readonly env?: Environment;
   /** Bytes of all files: there already or fetched so far, and in total. */
   readonly onProgress?: ((doneBytes: number, totalBytes: number, file: string) => void) | undefined;
-  /** Before the n-th try to continue a broken fetch. */
+  /** Ends the fetch; what came stays, and is continued by the next one. */
+  readonly signal?: AbortSignal | undefined;
+  /**
+   * Before the n-th try to continue a broken fetch.
+   * @internal
+   */
   readonly retryDelayMs?: (attempt: number) => number;
 }
 
+/** What `pullModel` gives. */
 export interface Pulled {
   /** The folder or the .gguf file to open. */
   readonly path: string;
@@ -37,7 +46,8 @@ export async function pull(model: string, options: PullOptions = {}): Promise<Pu
   const env = options.env ?? process.env;
   const spec = requireSpec(model);
   if (isOffline(env)) throw notFound(spec, env);
-  const hub = connect(env);
+  const { signal } = options;
+  const hub = connect(env, signal);
   const cache = hubCachePath(env);
   try {
     const { revision, files, main, wanted } = await filesOf(spec, hub);
@@ -49,10 +59,12 @@ export async function pull(model: string, options: PullOptions = {}): Promise<Pu
     let fetchedBytes = 0;
     checkSpace(spec, folder, wanted);
     for (const file of wanted) {
+      if (signal?.aborted) throw errorFor("aborted");
       const blob = join(folder, "blobs", file.etag);
       const fetch = () =>
         fetchBlob({ ...hub, repo: spec.repo, revision }, file, blob, {
           retryDelayMs: options.retryDelayMs ?? ((attempt) => 1000 * 2 ** attempt),
+          signal,
           onProgress: (bytes) => options.onProgress?.(doneBytes + bytes, totalBytes, file.path),
         });
       if (!existsSync(blob)) {
@@ -70,6 +82,7 @@ export async function pull(model: string, options: PullOptions = {}): Promise<Pu
     }
     return { path: main === null ? snapshot : join(snapshot, main), revision, files, totalBytes, fetchedBytes };
   } catch (error) {
+    if (signal?.aborted) throw errorFor("aborted");
     throw explained(error, spec, hub.hubUrl);
   }
 }
@@ -77,9 +90,9 @@ export async function pull(model: string, options: PullOptions = {}): Promise<Pu
 /** Bytes that a pull of the model fetches where nothing of it is there. */
 export async function sizeOf(model: string, env: Environment, signal: AbortSignal): Promise<number> {
   const spec = requireSpec(model);
-  const hub = connect(env);
+  const hub = connect(env, signal);
   try {
-    const { wanted } = await filesOf(spec, { ...hub, fetch: (url, init) => fetch(url, { ...init, signal }) });
+    const { wanted } = await filesOf(spec, hub);
     return bytesOf(wanted);
   } catch (error) {
     throw explained(error, spec, hub.hubUrl);
@@ -89,7 +102,7 @@ export async function sizeOf(model: string, env: Environment, signal: AbortSigna
 interface Hub {
   readonly hubUrl: string;
   readonly accessToken?: string;
-  readonly fetch?: typeof fetch;
+  readonly fetch: typeof fetch;
 }
 
 /** What the hub has of a model now, and which of its files are to be had. */
@@ -113,7 +126,7 @@ function bytesOf(files: readonly HubFile[]): number {
   return files.reduce((sum, file) => sum + file.size, 0);
 }
 
-function connect(env: Environment): Hub {
+function connect(env: Environment, signal: AbortSignal | undefined): Hub {
   const hubUrl = (env.HF_ENDPOINT || "https://huggingface.co").replace(/\/+$/, "");
   if (!/^https?:\/\/[^/]/.test(hubUrl)) {
     throw new ConfigError("invalid_option", {
@@ -122,16 +135,9 @@ function connect(env: Environment): Hub {
       expected: "an http or https address",
     });
   }
-  const token = env.HF_TOKEN;
-  if (!token) return { hubUrl };
-  if (!token.startsWith("hf_")) {
-    throw new ConfigError("invalid_option", {
-      param: "HF_TOKEN",
-      value: "set",
-      expected: 'a token that starts with "hf_"',
-    });
-  }
-  return { hubUrl, accessToken: token };
+  const hub: Hub = { hubUrl, fetch: (url, init) => fetch(url, signal === undefined ? init : { ...init, signal }) };
+  const accessToken = hubToken(env, hubUrl);
+  return accessToken === null ? hub : { ...hub, accessToken };
 }
 
 /** Names and hashes become paths of the cache: nothing else may get there. */

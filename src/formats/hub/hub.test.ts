@@ -20,6 +20,7 @@ import { PagodaError } from "../../core/errors.js";
 import { findModel, resolveModel } from "./hub.js";
 import { listCache, modelNameOf } from "./hub-cache.js";
 import { pull } from "./hub-pull.js";
+import { hubToken } from "./hub-token.js";
 
 const weights = Buffer.from(Uint8Array.from({ length: 300_000 }, (_, i) => (i * 7) ^ (i >> 8)));
 const FOLDER = {
@@ -297,4 +298,28 @@ test("a half-fetched folder is not found, and listed as incomplete", async () =>
   rmSync(index);
   await pull("org/model", options());
   assert.equal(findModel("org/model", environment()), path);
+});
+
+test("who has logged in is asked for by name, over connections that nobody else reads; HF_TOKEN says otherwise", () => {
+  writeFileSync(join(cache, "token"), "hf_kept\n");
+  const home = { HF_HOME: cache };
+  const tokens = [
+    hubToken(home, "https://hub"),
+    hubToken(home, "http://hub"),
+    hubToken({ ...home, HF_HUB_DISABLE_IMPLICIT_TOKEN: "1" }, "https://hub"),
+    hubToken({ HF_HOME: "/nowhere", HF_TOKEN_PATH: join(cache, "token") }, "https://hub"),
+    hubToken({ ...home, HF_TOKEN: "hf_own" }, "http://hub"),
+    hubToken({ HF_HOME: "/nowhere" }, "https://hub"),
+  ];
+  assert.deepEqual(tokens, ["hf_kept", null, null, "hf_kept", "hf_own", null]);
+});
+
+test("a pull that is aborted ends, keeps what came, and is continued by the next", async () => {
+  hub = await startHub(FOLDER);
+  const leave = new AbortController();
+  const onProgress = () => leave.abort();
+  await fails(pull("org/model", { ...options(), signal: leave.signal, onProgress }), "aborted", /./);
+  await fails(pull("org/model", { ...options(), signal: AbortSignal.abort() }), "aborted", /./);
+  const whole = await pull("org/model", options());
+  assert.ok(whole.fetchedBytes < whole.totalBytes);
 });

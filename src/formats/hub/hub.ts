@@ -51,7 +51,12 @@ export function requireSpec(model: string): HubSpec {
 }
 
 export function isOffline(env: Environment): boolean {
-  return ["1", "true", "yes", "on"].includes((env.HF_HUB_OFFLINE ?? "").toLowerCase());
+  return isTrue(env.HF_HUB_OFFLINE);
+}
+
+/** As Hugging Face's own tools read their variables. */
+export function isTrue(value: string | undefined): boolean {
+  return ["1", "true", "yes", "on"].includes((value ?? "").toLowerCase());
 }
 
 export function notFound(spec: HubSpec, env: Environment): FormatError {

@@ -67,7 +67,7 @@ export async function planChat(
   const bounds = {
     constraint: constraint ?? null,
     budget: budgetOf(context, body),
-    encode: (tags: string) => context.engine.tokenize(tags, { addSpecialTokens: false }),
+    encode: (tags: string) => context.engine.tokenizer.encode(tags, { addSpecialTokens: false }),
   };
   const plan = planAnswer(context.form, text, choice.tools, constrained, isContinued ? null : bounds);
   return {

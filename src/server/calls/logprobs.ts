@@ -20,7 +20,7 @@ function writable(logprob: number): number {
 const utf8 = new TextDecoder("utf-8", { ignoreBOM: true });
 
 function entryOf(engine: Engine, { id, logprob }: TokenLogprob): TokenEntry {
-  const bytes = engine.tokenBytes(id);
+  const bytes = engine.tokenizer.bytes(id);
   return { token: utf8.decode(bytes), logprob: writable(logprob), bytes: [...bytes] };
 }
 
@@ -39,7 +39,7 @@ export function chatLogprobs(
 
 /** The length of what tokens spell one by one; characters that several share are counted as often. */
 export function textLength(engine: Engine, ids: readonly number[]): number {
-  return ids.reduce((length, id) => length + utf8.decode(engine.tokenBytes(id)).length, 0);
+  return ids.reduce((length, id) => length + utf8.decode(engine.tokenizer.bytes(id)).length, 0);
 }
 
 /**
@@ -55,7 +55,7 @@ export function completionLogprobs(
   const textOffset: number[] = [];
   let at = offset;
   for (const { id } of positions) {
-    const text = utf8.decode(engine.tokenBytes(id));
+    const text = utf8.decode(engine.tokenizer.bytes(id));
     tokens.push(text);
     textOffset.push(Math.max(0, at));
     at += text.length;

@@ -1,7 +1,7 @@
 // What the page at / watches: stats, steps as they happen, the page map with the prefixes, the plan of a step. docs/reference/server-api.md.
 
 import type { Context } from "hono";
-import type { Engine, StepRecord } from "../../engine/types.js";
+import type { CachePicture, Engine, StepRecord } from "../../engine/types.js";
 import type { AppEnv, ServerContext } from "../context.js";
 import { ApiError } from "../http/api-error.js";
 import type { Tenant } from "../http/auth.js";
@@ -44,7 +44,7 @@ export const steps: Route = {
     const context = watched(c);
     const tenant = c.get("tenant");
     if (c.req.query("format") === "json")
-      return c.json(context.engine.stepHistory().map((step) => seenBy(context, tenant, step)));
+      return c.json(context.engine.inspect.history().map((step) => seenBy(context, tenant, step)));
     const leave = new AbortController();
     c.req.raw.signal.addEventListener("abort", () => leave.abort());
     return sseResponse(c, stepEvents(context, tenant, leave.signal), { leave: () => leave.abort() });
@@ -53,9 +53,9 @@ export const steps: Route = {
 
 async function* stepEvents(context: ServerContext, tenant: Tenant, signal: AbortSignal): AsyncGenerator<ServerEvent> {
   const { engine } = context;
-  const source = engine.steps({ signal })[Symbol.asyncIterator]();
+  const source = engine.inspect.steps({ signal })[Symbol.asyncIterator]();
   const first = source.next(); // follow before the history is taken, so that no step falls between
-  yield { event: "history", data: engine.stepHistory().map((step) => seenBy(context, tenant, step)) };
+  yield { event: "history", data: engine.inspect.history().map((step) => seenBy(context, tenant, step)) };
   for (let next = await first; next.done !== true; next = await source.next())
     yield { event: "step", data: seenBy(context, tenant, next.value) };
 }
@@ -82,23 +82,20 @@ export const cache: Route = {
       const requests = picture.requests.filter(({ id }) => owners.isOf(id, tenant));
       return c.json({ ...picture, nodes, requests });
     }
-    const nodes = picture.nodes.map((node) => ({ ...node, text: engine.detokenize(node.tokens) }));
+    const nodes = picture.nodes.map((node) => ({ ...node, text: engine.tokenizer.decode(node.tokens) }));
     return c.json({ ...picture, nodes });
   },
 };
 
 const SNAPSHOT_MS = 250;
-const snapshots = new WeakMap<
-  Engine,
-  { readonly atMs: number; readonly picture: ReturnType<Engine["cacheSnapshot"]> }
->();
+const snapshots = new WeakMap<Engine, { readonly atMs: number; readonly picture: Promise<CachePicture> }>();
 
 /** One picture does for all who ask within a quarter of a second: it holds up the engine for a moment. */
-function snapshotOf(engine: Engine): ReturnType<Engine["cacheSnapshot"]> {
+function snapshotOf(engine: Engine): Promise<CachePicture> {
   const nowMs = performance.now();
   const last = snapshots.get(engine);
   if (last !== undefined && nowMs - last.atMs < SNAPSHOT_MS) return last.picture;
-  const picture = engine.cacheSnapshot();
+  const picture = engine.inspect.cache();
   snapshots.set(engine, { atMs: nowMs, picture });
   return picture;
 }
@@ -111,7 +108,7 @@ export const plan: Route = {
   handle: async (c) => {
     const { engine } = requireEngine(watched(c));
     const text = c.req.param("step")!;
-    const plans = /^\d{1,15}$/.test(text) ? await engine.plan(Number(text)) : null;
+    const plans = /^\d{1,15}$/.test(text) ? await engine.inspect.plan(Number(text)) : null;
     if (plans === null) throw new ApiError("step_not_found", `Step ${text} is not among the last thousand.`);
     return c.json(plans);
   },

@@ -21,11 +21,16 @@ const STATS = {
   pictures: { encoded: 5, reused: 2, waiting: 0, bytes: 0 },
 } as unknown as EngineStats;
 
+async function* tellOneStep(): AsyncGenerator<StepRecord> {
+  yield { durationMs: 20, tokens: 33 } as StepRecord;
+}
+
 /** An engine that says what it is told to, for what no engine here has: a GPU, and threads that have died. */
 class Telling {
   now: EngineStats | null = STATS;
   state: EngineHealth["state"] = "ready";
   restarts = 0;
+  readonly inspect = { steps: tellOneStep };
   readonly metrics = new ServerMetrics(this as unknown as Engine, { queued: 4 } as Gate, "tiny", () => 3);
 
   health(): EngineHealth {
@@ -34,10 +39,6 @@ class Telling {
 
   async stats(): Promise<EngineStats | null> {
     return this.now;
-  }
-
-  async *steps(): AsyncGenerator<StepRecord> {
-    yield { durationMs: 20, tokens: 33 } as StepRecord;
   }
 
   /** Every sample of a scrape by its name and own labels. */

@@ -183,7 +183,7 @@ export class ServerMetrics {
 
   /** Follows the engine's steps until it closes. */
   async watchSteps(signal: AbortSignal): Promise<void> {
-    for await (const step of this.#engine.steps({ signal })) {
+    for await (const step of this.#engine.inspect.steps({ signal })) {
       this.#stepTime.observe(step.durationMs / 1000);
       this.#stepTokens.observe(step.tokens);
     }

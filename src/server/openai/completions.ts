@@ -161,7 +161,7 @@ class CompletionReply {
     const { ids, text: written } = this.#prompts[promptIndex]!;
     const { engine } = this.#c.get("server");
     const positions = ids.map((id, i) => ({ id, logprobs: logprobs?.[i] ?? null }));
-    const text = written ?? engine.detokenize(ids);
+    const text = written ?? engine.tokenizer.decode(ids);
     return { text, start: text.length - textLength(engine, ids), positions };
   }
 

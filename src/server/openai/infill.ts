@@ -17,7 +17,7 @@ const MARKERS: readonly (readonly [string, string, string])[] = [
 export async function infillPrompt(c: Context<AppEnv>, prefix: string, suffix: string): Promise<number[]> {
   const { engine, modelNames } = c.get("server");
   const idOf = (marker: string): number | null => {
-    const ids = engine.tokenize(marker, { addSpecialTokens: false });
+    const ids = engine.tokenizer.encode(marker, { addSpecialTokens: false });
     return ids.length === 1 ? ids[0]! : null;
   };
   for (const markers of MARKERS) {

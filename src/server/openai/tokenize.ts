@@ -37,7 +37,7 @@ export const tokenize: Route = {
       max_model_len: engine.model.maxContext,
       tokens,
       ...(body.return_token_strs === true
-        ? { token_strs: tokens.map((id) => utf8.decode(engine.tokenBytes(id))) }
+        ? { token_strs: tokens.map((id) => utf8.decode(engine.tokenizer.bytes(id))) }
         : {}),
     });
   },
@@ -65,6 +65,6 @@ export const detokenize: Route = {
       const message = `Token id ${body.tokens[index]} at index ${index} is outside the vocabulary 0..${vocabSize - 1}.`;
       throw new ApiError("token_out_of_range", message, { param: "tokens" });
     }
-    return c.json({ prompt: context.engine.detokenize(body.tokens) });
+    return c.json({ prompt: context.engine.tokenizer.decode(body.tokens) });
   },
 };

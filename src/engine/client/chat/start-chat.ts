@@ -67,7 +67,7 @@ export async function promptIds(
 }
 
 function encoded(engine: ServedEngine, text: string): readonly number[] {
-  return engine.tokenize(text, { addSpecialTokens: false });
+  return engine.tokenizer.encode(text, { addSpecialTokens: false });
 }
 
 /** What only makes sense for the raw text. */
