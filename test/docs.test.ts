@@ -99,7 +99,7 @@ test("every command line of a page has a command and flags that exist", async ()
     );
     const lines = code.flatMap((part) => part.replaceAll("\\\n", " ").split("\n"));
     for (const line of lines) {
-      const [, name, rest] = /(?:^|\s)(?:pagoda|bin\/pagoda\.js) ([a-z]+)\b([^|#]*)/.exec(line) ?? [];
+      const [, name, rest] = /(?:^|\s)(?:pagoda|bin\/pagoda\.js) ([a-z]+(?:-[a-z]+)*)\b([^|#]*)/.exec(line) ?? [];
       if (name === undefined) continue;
       const command = Object.hasOwn(COMMANDS, name) ? COMMANDS[name]! : undefined;
       if (command === undefined) {

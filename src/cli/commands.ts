@@ -27,6 +27,11 @@ export const COMMANDS: Readonly<Record<string, Command>> = {
     load: async () => (await import("./cluster/route.js")).routeCommand,
     options: async () => (await import("./cluster/route.js")).ROUTE_OPTIONS,
   },
+  "run-batch": {
+    summary: "answer a file of requests without a server",
+    load: async () => (await import("./run-batch.js")).runBatchCommand,
+    options: async () => (await import("./run-batch.js")).RUN_BATCH_OPTIONS,
+  },
   cluster: {
     summary: "show the members of a cluster and their load",
     load: async () => (await import("./cluster/cluster.js")).clusterCommand,
@@ -105,7 +110,7 @@ export const COMMANDS: Readonly<Record<string, Command>> = {
 
 /** In the order of the help. */
 export const GROUPS: Readonly<Record<string, readonly string[]>> = {
-  Use: ["chat", "generate", "serve"],
+  Use: ["chat", "generate", "serve", "run-batch"],
   Models: ["pull", "list", "inspect", "verify"],
   "A running server": ["launch", "ps", "stop"],
   Cluster: ["route", "cluster"],

@@ -66,6 +66,15 @@ export interface ServerConfig {
   readonly devOrigins: boolean;
   /** Refuse fields that are not known, which are otherwise ignored and named in the log once. Default: false. */
   readonly strictFields: boolean;
+  /**
+   * Folder that keeps the files and results of /v1/files and /v1/batches, prompts in plain text; unfinished batches go on after
+   * a restart. Default: none: no batches.
+   */
+  readonly batchDir: string | null;
+  /** Largest file of a batch, in MiB. Default: 200. */
+  readonly batchFileMb: number;
+  /** Disk space in batchDir for all files together, in MiB. Default: 10240. */
+  readonly batchDiskMb: number;
   /** Largest request body, in MiB. Default: 4. */
   readonly maxBodyMb: number;
   /** Largest body of a request that may have pictures, in MiB, where the model sees. Default: 64. */
@@ -167,6 +176,19 @@ export const SERVER_OPTIONS = {
     type: "boolean",
     default: false,
     help: "refuse fields that are not known, which are otherwise ignored and named in the log once",
+  },
+  batchDir: {
+    type: "string",
+    default: null,
+    defaultText: "none: no batches",
+    help: "folder that keeps the files and results of /v1/files and /v1/batches, prompts in plain text; unfinished batches go on after a restart",
+  },
+  batchFileMb: { type: "integer", min: 1, max: 65536, default: 200, help: "largest file of a batch, in MiB" },
+  batchDiskMb: {
+    type: "integer",
+    min: 1,
+    default: 10240,
+    help: "disk space in batchDir for all files together, in MiB",
   },
   maxBodyMb: { type: "number", min: 0.001, max: 1024, default: 4, help: "largest request body, in MiB" },
   maxImageBodyMb: {

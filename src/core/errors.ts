@@ -301,6 +301,17 @@ export const ERRORS = {
     status: 404,
     message: "There is no response {value} here: it was not stored, was deleted, or newer ones took its place.",
   },
+  file_not_found: { kind: "http", status: 404, message: "There is no file or batch {value} here." },
+  batches_off: {
+    kind: "http",
+    status: 501,
+    message: "This server keeps no files: it was started without --batch-dir.",
+  },
+  files_full: {
+    kind: "http",
+    status: 507,
+    message: "There is no room for the file: delete others, or raise batchDiskMb.",
+  },
   model_in_use: {
     kind: "http",
     status: 409,

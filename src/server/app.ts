@@ -6,6 +6,7 @@ import { cors } from "hono/cors";
 import { getPath } from "hono/utils/url";
 import { errorFor } from "../core/errors.js";
 import { countTokens, messages } from "./anthropic/route.js";
+import { BATCH_ROUTES } from "./batch/routes.js";
 import type { AppEnv, ServerContext } from "./context.js";
 import { cache, plan, stats, steps } from "./dashboard/route.js";
 import { staticFile } from "./dashboard/static-files.js";
@@ -50,6 +51,7 @@ const ROUTES: readonly Route[] = [
   ollamaVersion,
   listModels,
   getModel,
+  ...BATCH_ROUTES,
   loadAdapter,
   unloadAdapter,
   loraAdapters,
@@ -88,7 +90,8 @@ export function createApp(context: ServerContext, options: AppOptions = {}): Hon
     c.set("server", context);
     c.set("log", context.log.child({ requestId }));
     c.set("facts", {});
-    c.set("address", clientOf?.(c.req.raw) ?? c.env?.incoming?.socket.remoteAddress ?? "");
+    const isOfBatch = c.env?.batchOf !== undefined;
+    c.set("address", isOfBatch ? "batch" : (clientOf?.(c.req.raw) ?? c.env?.incoming?.socket.remoteAddress ?? ""));
     const startMs = performance.now();
     await next();
     c.res.headers.set("x-request-id", requestId); // now: streams and files make their responses themselves
@@ -104,7 +107,7 @@ export function createApp(context: ServerContext, options: AppOptions = {}): Hon
 
   const isTheirs = mountedAt !== undefined && context.config.allowedHost.length === 0;
   const isOurs = isTheirs ? null : originGuard(context.config, context.keys.size > 0);
-  if (isOurs !== null) app.use(isOurs);
+  if (isOurs !== null) app.use((c, next) => (c.env?.batchOf === undefined ? isOurs(c, next) : next()));
   const guard = authenticate(context.keys);
   const looks = limitLooks(new LookLimit());
   for (const route of routes) {

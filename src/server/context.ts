@@ -4,6 +4,7 @@ import type { HttpBindings } from "@hono/node-server";
 import type { ChatForm } from "../chat/chat-form.js";
 import type { ServerConfig } from "../config/server-config.js";
 import type { ServedEngine } from "../engine/served-engine.js";
+import type { BatchRoom } from "./batch/batch-room.js";
 import type { Call } from "./calls/call.js";
 import type { Owners } from "./dashboard/owners.js";
 import type { KeyRing, Tenant } from "./http/auth.js";
@@ -23,6 +24,8 @@ export interface ServerContext {
   readonly calls: Set<Call>;
   readonly owners: Owners;
   readonly responses: ResponseStore;
+  /** null: no folder for them was named. */
+  readonly batches: BatchRoom | null;
   /** Unknown fields that the log has named. */
   readonly seenFields: SeenFields;
   /** All models of the server; this context is one's. */
@@ -41,8 +44,8 @@ export interface ServerContext {
 
 /** Hono's variables of one request. */
 export interface AppEnv {
-  /** Of Node's own server, where there is one. */
-  Bindings: Partial<HttpBindings>;
+  /** Of Node's own server, where there is one; whose batch it is a line of, where it is one. */
+  Bindings: Partial<HttpBindings> & { readonly batchOf?: Tenant };
   Variables: {
     server: ServerContext;
     tenant: Tenant;

@@ -9,6 +9,7 @@ import { CapacityError } from "../core/errors.js";
 import { asServed } from "../engine/served-engine.js";
 import type { Engine } from "../engine/types.js";
 import { createApp } from "./app.js";
+import { type BatchRoom, openBatchRoom } from "./batch/batch-room.js";
 import type { AppEnv, ServerContext } from "./context.js";
 import { Owners } from "./dashboard/owners.js";
 import { KeyRing } from "./http/auth.js";
@@ -39,6 +40,7 @@ export class WebService {
   readonly app: Hono<AppEnv>;
   readonly #watching = new AbortController();
   readonly #house: ModelHouse;
+  readonly #batches: BatchRoom | null;
 
   constructor(engine: Engine, config: ServerConfig, options: WebServiceOptions = {}) {
     const { guests = [], routes = [], logger = stderrLogger(config.logLevel) } = options;
@@ -68,6 +70,9 @@ export class WebService {
         get house() {
           return house();
         },
+        get batches() {
+          return batches();
+        },
       };
     };
     const names = config.servedModelName.length > 0 ? config.servedModelName : [engine.model.name];
@@ -79,6 +84,8 @@ export class WebService {
     });
     const house = (): ModelHouse => this.#house;
     this.app = createApp(this.context, { routes, mountedAt: options.mountedAt, clientOf: options.clientOf });
+    const batches = (): BatchRoom | null => this.#batches;
+    this.#batches = openBatchRoom(config, this.app, logger);
   }
 
   /**
@@ -86,6 +93,7 @@ export class WebService {
    * follows when their answers are out.
    */
   async drain(drainSeconds: number): Promise<boolean> {
+    await this.#batches?.batches.stop();
     const isEmpty = await raceDeadline(this.context.gate.drain(), drainSeconds * 1000);
     const calls = this.#house.loaded.flatMap((context) => [...context.calls]);
     for (const call of calls) call.cut(new CapacityError("cut_by_shutdown", { value: drainSeconds }));

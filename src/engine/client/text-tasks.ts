@@ -135,8 +135,8 @@ export class TextTasks {
     const documents = [...new Set(pairs.map(([, second]) => second))];
     const { instruction: _, raw: __, ...rest } = options;
     const [left, right] = await Promise.all([
-      this.embed(queries, { ...rest, inputType: "query" }),
-      this.embed(documents, { ...rest, inputType: "document" }),
+      this.embed(queries, { ...rest, normalize: false, inputType: "query" }),
+      this.embed(documents, { ...rest, normalize: false, inputType: "document" }),
     ]);
     const scores = pairs.map(([first, second]) =>
       cosine(left.vectors[queries.indexOf(first)]!, right.vectors[documents.indexOf(second)]!),

@@ -6,6 +6,7 @@ import { setMaxListeners } from "node:events";
 import type { Context } from "hono";
 import type { PagodaError } from "../../core/errors.js";
 import type { GenerateOptions, GenerateResult, Generation, OutputChunk } from "../../engine/types.js";
+import { BATCH_PRIORITY } from "../batch/ask-line.js";
 import type { AppEnv, ServerContext } from "../context.js";
 import { toHttpError } from "../http/api-error.js";
 import { clientOf } from "../http/auth.js";
@@ -16,6 +17,8 @@ export class Call {
   readonly client: string;
   readonly #context: ServerContext;
   readonly #isAdmin: boolean;
+  /** Added to the priority that it asks for. */
+  readonly #priority: number;
   readonly #facts: Record<string, unknown>;
   readonly #leave = new AbortController();
   #release: () => void = () => undefined;
@@ -27,6 +30,7 @@ export class Call {
     this.client = clientOf(c);
     this.#context = c.get("server");
     this.#isAdmin = c.get("tenant").isAdmin;
+    this.#priority = c.env?.batchOf === undefined ? 0 : BATCH_PRIORITY;
     this.#facts = c.get("facts");
     this.#context.owners.note(this.id, c.get("tenant"));
     this.#context.calls.add(this);
@@ -82,7 +86,7 @@ export class Call {
 
   /** A key may put its requests behind others', not before them. */
   #allowed(priority: number): number {
-    return this.#isAdmin ? priority : Math.max(0, priority);
+    return this.#priority + (this.#isAdmin ? priority : Math.max(0, priority));
   }
 
   /** The generation's chunks, measured. */
