@@ -1,6 +1,7 @@
 // What the pages for users name exists: environment variables, commands and their flags.
 
 import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { test } from "node:test";
@@ -120,4 +121,16 @@ test("every command line of a page has a command and flags that exist", async ()
   }
   assert.ok(numFlags > 20, `${numFlags} flags`);
   assert.deepEqual(wrong, []);
+});
+
+test("the README's chart shows the measured file, and the benchmarks' page has the same figures", () => {
+  execFileSync(process.execPath, ["scripts/draw-peers.mjs", "--check"]);
+  const page = readFileSync("docs/laboratory/benchmarks.md", "utf8").replaceAll(",", "");
+  const runs = JSON.parse(readFileSync("docs/laboratory/measured/peers.json", "utf8")) as {
+    rows: { what: string; pagoda: number; llamaCpp: number }[];
+  }[];
+  const absent = runs
+    .flatMap(({ rows }) => rows)
+    .filter(({ pagoda, llamaCpp }) => ![pagoda, llamaCpp].every((figure) => new RegExp(`\\b${figure}\\b`).test(page)));
+  assert.deepEqual(absent, []);
 });

@@ -1,0 +1,98 @@
+// Reads what people read: pages, the change log's head, help and error texts. Finds sentences of more than 30 words, and words that make
+// a reader look twice.
+//   node scripts/prose.mjs [PAGE...]      every finding; without pages all of them
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+
+export const MOST_WORDS = 30;
+
+/** What to write instead is in the second place. */
+const AVOIDED = [
+  [/\bleft out:/i, "default:"],
+  [/\bso many\b/i, "a number, or: this many"],
+  [/\bwhoever\b/i, "name the one who acts"],
+  [/\bask(?:s|ed|ing)? for\b/i, "requests, needs, reads"],
+  [/\bfor want of\b/i, "without"],
+  [/\b(?:is|are|was|were|has|have|there) none\b/i, "no, or: without"],
+  [/\b(?:goes|go|went|going) on\b/i, "continues"],
+  [/\b(?:is|are|was|were|be) told\b/i, "receives, gets"],
+  [/\bhears? (?:of|from)\b/i, "receives, sees"],
+  [/\bthey fare\b/i, "their status"],
+  [/\bfront door\b/i, "router"],
+  [/\band kin\b/i, "and similar"],
+  [/\bof before\b/i, "earlier, previous"],
+  [/\blets? go of\b|\blet(?:ting)? go\b/i, "releases, frees"],
+  [/\bhow (?:far|well) .{0,30} (?:is|are) from it\b/i, "how much it differs"],
+  [/\bsince it (?:may|must)\b/i, "because"],
+  [/\bbefalls?\b|\bbefell\b/i, "happens to"],
+  [/\bfurnish/i, "provide"],
+  [/\bin silence\b/i, "silently"],
+  [/(?:^|[.:;] )Who (?:has|is|wants|may|uses|follows|takes|does)\b/, "name the one who acts"],
+];
+
+/** The prose of a page: no code blocks, tables' rules, comments; links are their text, code is one word. */
+export function sentencesOf(markdown) {
+  const text = markdown
+    .replaceAll(/^---\n[\s\S]*?\n---\n/g, "")
+    .replaceAll(/<!--[\s\S]*?-->/g, "")
+    .replaceAll(/^( *)```[\s\S]*?^\1```/gm, "\n\n")
+    .replaceAll(/!\[[^\]]*\]\([^)]*\)/g, "")
+    .replaceAll(/\[([^\]]*)\]\([^)]*\)/g, "$1")
+    .replaceAll(/`[^`\n]+`/g, "code")
+    .replaceAll(/<[^>\n]+>/g, " ")
+    .replaceAll("**", "");
+  const blocks = text
+    .split(/\n(?=\s*(?:[-*] |\d+\. |#|\|))|\n\s*\n/)
+    .flatMap((block) => (/^\s*\|/.test(block) ? block.split("|") : [block]))
+    .map((block) =>
+      block
+        .replace(/^\s*(?:[-*] |\d+\. |#+ |>)/, "")
+        .replaceAll(/\s+/g, " ")
+        .trim(),
+    )
+    .filter((block) => /[a-z]{2}/.test(block));
+  return blocks.flatMap((block) => block.split(/(?<=[.!?]["”')]*) (?=["“(]?[A-Z0-9])/));
+}
+
+export const wordsOf = (sentence) => sentence.split(" ").filter((word) => /[\p{L}\p{N}]/u.test(word)).length;
+
+export function findingsOf(sentences) {
+  return sentences.flatMap((sentence) => {
+    const long = wordsOf(sentence) > MOST_WORDS ? [{ what: `${wordsOf(sentence)} words`, sentence }] : [];
+    const bad = AVOIDED.filter(([pattern]) => pattern.test(sentence)).map(([pattern, instead]) => ({
+      what: `"${pattern.exec(sentence)[0].trim()}": ${instead}`,
+      sentence,
+    }));
+    return [...long, ...bad];
+  });
+}
+
+/** The head of the change log: what was released is history. */
+const unreleased = (text) => text.slice(0, text.indexOf("\n## ", text.indexOf("## Unreleased") + 1) >>> 0);
+
+export function pages() {
+  const docs = readdirSync("docs", { recursive: true, encoding: "utf8" }).map((name) => join("docs", name));
+  return ["README.md", "SECURITY.md", "CONTRIBUTING.md", "CHANGELOG.md", ...docs]
+    .filter((path) => path.endsWith(".md"))
+    .map((path) => path.replaceAll("\\", "/"))
+    .sort();
+}
+
+export function proseOf(path) {
+  const text = readFileSync(path, "utf8");
+  return sentencesOf(path === "CHANGELOG.md" ? unreleased(text) : text);
+}
+
+if (import.meta.url === pathToFileURL(process.argv[1]).href) {
+  const named = process.argv.slice(2);
+  let count = 0;
+  for (const path of named.length > 0 ? named : pages()) {
+    const findings = findingsOf(proseOf(path));
+    count += findings.length;
+    if (named.length === 0) console.log(`${String(findings.length).padStart(4)} of ${proseOf(path).length} ${path}`);
+    else for (const { what, sentence } of findings) console.log(`${path}: ${what}\n    ${sentence}`);
+  }
+  console.log(`${count} findings`);
+  process.exitCode = count > 0 ? 1 : 0;
+}
