@@ -27,7 +27,6 @@ import { getModel, listModels } from "./openai/models.js";
 import { rerankRoutes, score } from "./openai/rerank.js";
 import { deleteResponse, getResponse, responseInput, responses } from "./openai/responses.js";
 import { detokenize, tokenize } from "./openai/tokenize.js";
-import { openApiDocument } from "./openapi.js";
 
 const ROUTES: readonly Route[] = [
   chatCompletions,
@@ -117,10 +116,10 @@ export function createApp(context: ServerContext, options: AppOptions = {}): Hon
     else if (route.isLook === true) app.on(route.method, route.path, guard, looks, handle);
     else app.on(route.method, route.path, guard, handle);
   }
-  let document: Record<string, unknown> | null = null; // made when it is asked for: it takes longer than the rest of this
-  const describe = (c: Context<AppEnv>) => {
-    document ??= openApiDocument(routes, context.version);
-    return c.json(document);
+  let document: Promise<Record<string, unknown>> | null = null; // made when it is asked for: it takes longer than the rest of this
+  const describe = async (c: Context<AppEnv>) => {
+    document ??= import("./openapi.js").then(({ openApiDocument }) => openApiDocument(routes, context.version));
+    return c.json(await document);
   };
   if (context.config.openMetrics) app.get("/openapi.json", describe);
   else app.get("/openapi.json", guard, describe);
