@@ -84,6 +84,9 @@ for (const [name, options] of CONFIGS) {
     }
     assert.equal(one.numDropped, 0, "with one flight every end is known before the next begins");
     assert.ok(two.numDropped > 0, "no token was computed after an end");
+    const hasStates = options.groups?.some(({ kind }) => kind === "state") === true;
+    assert.equal(one.numLate, 0);
+    assert.equal(two.numLate > 0, !hasStates, `${two.numLate} flights were launched before their masks`);
     assert.ok(two.numAhead > numSteps / 4, `${two.numAhead} flights were launched before the one ahead had landed`);
   });
 }

@@ -43,10 +43,10 @@ const CONFIGS: [string, TrafficOptions][] = [
 const DRAFTERS = ["random", 0, 0.5, 1, "lookup"] as const;
 const numSteps = Math.ceil(Number(process.env.FUZZ_STEPS ?? 7_200) / (CONFIGS.length * DRAFTERS.length));
 
+let numMaskedGuesses = 0;
 for (const [name, options] of CONFIGS) {
   test(`${name}: drafts change no answer and lose no page`, () => {
     const plain = run(options, 1, 2 * numSteps);
-    let numMaskedGuesses = 0;
     for (const kind of DRAFTERS) {
       for (const depth of [1, 2] as const) {
         const answerOf = (id: string) => plain.results.get(id.includes("#") ? id : `${id}#0`)?.tokens;
@@ -67,9 +67,12 @@ for (const [name, options] of CONFIGS) {
         else assert.ok(numAccepted < 0.8 * numDrafted, `${label}: ${numAccepted} of ${numDrafted} accepted`);
       }
     }
-    assert.ok(numMaskedGuesses > 0, `${numMaskedGuesses} guesses under a grammar became tokens`);
   });
 }
+
+test("some guesses under a grammar became tokens", () => {
+  assert.ok(numMaskedGuesses > CONFIGS.length, `${numMaskedGuesses}`);
+});
 
 for (const device of ["reference", "cpu", "unblocking", "replaying"] as const) {
   test(`${device}: a real model gives the same bits with drafts`, async () => {

@@ -25,12 +25,17 @@ export function isPrefill(request: Request): boolean {
   return request.numComputed < request.numTokens && !isDecode(request);
 }
 
-/** Its next token can be computed, and the one after it chosen. */
-export function canSample({ readiness, supply, numComputed }: Request): boolean {
-  return (
-    (readiness === null || readiness.isReady()) &&
-    (supply === null || supply.endFor(numComputed, numComputed + 1) > numComputed)
-  );
+/** Its next token can be computed, and the one after it chosen when that is computed. */
+export function canSample(request: Request): boolean {
+  const { supply, numComputed } = request;
+  return canChoose(request) && (supply === null || supply.endFor(numComputed, numComputed + 1) > numComputed);
+}
+
+/** Behind a pending token its mask comes while the flight computes; behind a draw that was given up (giveUpDraw), once that flight has landed. */
+function canChoose({ readiness, numPending, numInFlight, numComputed, promptLen }: Request): boolean {
+  if (readiness === null) return true;
+  if (numPending > 0) return readiness.isQuick?.() === true;
+  return (numInFlight === 0 || numComputed < promptLen) && readiness.isReady();
 }
 
 /** Its answer may need a further page. Its last token needs none: nothing is computed after it. */

@@ -66,6 +66,7 @@ export interface RequestInit {
 /** Whether the next tokens of a request can be chosen (grammar/constraint.ts). */
 export interface Readiness {
   isReady(): boolean;
+  isQuick?(): boolean;
   foresee?(tokens: Int32Array, first: number, count: number): void;
   numForeseen?(): number;
 }
@@ -241,6 +242,12 @@ export class Request {
       this.numComputed = this.stateEnd;
     }
     this.stateEnd = Number.POSITIVE_INFINITY;
+  }
+
+  /** The flight under way draws nothing for it: its last token is computed once more, behind that flight. */
+  giveUpDraw(): void {
+    this.numPending--;
+    this.numComputed--;
   }
 
   /** Drops what a run gave it beyond `numTokens`: the answer ended before. */

@@ -283,6 +283,8 @@ export interface Device {
   write(x: Tensor, firstRow: number, values: Float32Array, n: number): void;
   /** Like read(), queued: `out`, of allocHost(), is filled once the flight has landed. */
   readLater(out: Float32Array, x: Tensor, firstRow: number, n: number): void;
+  /** What is queued begins: the flight's draws come later, when the host knows what they may choose. Omitted where ops begin as they come. */
+  start?(): void;
   /** The end of a flight: its tokens go to the host. */
   submit(tokens: TokenBuffer): void;
   /** Returns once the flight that ended with these tokens has landed; throws what went wrong in it. */

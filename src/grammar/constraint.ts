@@ -32,6 +32,8 @@ export interface ThoughtsSpec {
 export interface TokenConstraint {
   /** Whether the next token can be chosen now, or never. Other methods are only called then. */
   isReady(): boolean;
+  /** Its next mask usually comes within a step: the step that needs it may begin before. Omitted: it does not. */
+  isQuick?(): boolean;
   /**
    * Sets the bit of every token that may come next (bit id & 31 of word id >> 5). false: no restriction here, mask untouched. `numAhead`: the
    * mask behind so many of the tokens that were foreseen.

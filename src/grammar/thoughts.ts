@@ -103,6 +103,10 @@ class ThoughtGate implements TokenConstraint {
     return !asksAnswer || this.#answer === null || this.#answer.isReady();
   }
 
+  isQuick(): boolean {
+    return this.#answer === null || this.#answer.isQuick?.() === true;
+  }
+
   fillMask(mask: Int32Array, numAhead = 0): boolean {
     const { at } = this.#place;
     if (at === "answer") return this.#answer?.fillMask(mask, numAhead) ?? false;

@@ -157,6 +157,6 @@ export function logprobsAt(sampled: Sampled, index: number, numTop: number): Pos
 }
 
 /** Whether a token can be drawn before the one in front of it is known on the host. */
-export function canRunAhead(sampling: SamplingParams, state: SamplingState): boolean {
-  return sampling.maxTokens > 0 && state.constraint === null && state.editLogits === null;
+export function canRunAhead(sampling: SamplingParams, state: SamplingState, takesLateMasks = false): boolean {
+  return sampling.maxTokens > 0 && (state.constraint === null || takesLateMasks) && state.editLogits === null;
 }

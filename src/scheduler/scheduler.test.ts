@@ -3,6 +3,8 @@ import { test } from "node:test";
 import { expectedTokens, forkOf, makeRequest, rowsOf, Simulation, tokensOf } from "../../test/support/simulation.js";
 import { CacheManager } from "../cache/cache-manager.js";
 import type { RequestId } from "../core/ids.js";
+import { Request } from "../core/request.js";
+import { SAMPLING_DEFAULTS } from "../core/sampling.js";
 import { Scheduler } from "./scheduler.js";
 
 test("an empty scheduler has nothing to run", () => {
@@ -350,4 +352,28 @@ test("steps land in the order they were scheduled in, each once; one in flight c
   assert.throws(() => sim.scheduler.land(flights[2]!), /in the order/);
   sim.runAll();
   assert.deepEqual([request.numChunks, request.numSteps, request.numInFlight], [4, 5, 0]);
+});
+
+test("no step is made beside one in flight that has the guesses of more than an eighth of the rows", () => {
+  for (const [numDrafting, numPlain, isOverlapped] of [
+    [1, 6, false],
+    [1, 7, true],
+    [2, 13, false],
+    [2, 14, true],
+    [0, 2, true],
+    [2, 0, false],
+  ] as const) {
+    const sim = new Simulation({ pageSize: 4, pages: 100, maxPagesPerBatch: 20 });
+    for (let i = 0; i < numDrafting + numPlain; i++) {
+      const request = new Request({
+        ...{ id: `r${i}` as RequestId, prompt: tokensOf(i, 3), runsAhead: true, maxDrafts: i < numDrafting ? 2 : 0 },
+        sampling: { ...SAMPLING_DEFAULTS, seed: 0, maxTokens: 8 },
+      });
+      sim.scheduler.add(request);
+    }
+    const steps = [sim.scheduler.createStep(), sim.scheduler.createStep()] as const;
+    assert.equal(sim.scheduler.schedule(steps[0])!.numRows, numDrafting + numPlain);
+    const label = `${numDrafting} and ${numPlain}`;
+    assert.equal(sim.scheduler.schedule(steps[1])?.numRows, isOverlapped ? numPlain : undefined, label);
+  }
 });

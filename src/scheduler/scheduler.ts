@@ -120,6 +120,7 @@ export class Scheduler {
     this.#builder.begin(step, this.#clock());
     // Nobody is preempted while a flight is under way: what lands may end a request and free the pages that are short.
     const isInFlight = !this.#inFlight.isEmpty;
+    if (isInFlight && this.#leavesMany()) return null;
     const admission = this.#admission;
     if (!admission.secure(step, isInFlight, this.#policy()) || !admission.admitUrgent(step, isInFlight)) return null;
     if (!this.#policy().admit(step, isInFlight)) return null;
@@ -153,6 +154,20 @@ export class Scheduler {
     if (drafter.finish !== undefined) this.#finishDrafts(step, drafter);
     // Masks of grammars have been made for all rows meanwhile.
     for (let r = 0; r < step.numRows; r++) if (step.rows[r]!.numDrafted > 0) this.#addDrafts(r);
+  }
+
+  /**
+   * More than an eighth of the rows have guesses in flight, and would sit the step out: without them it gives fewer tokens than its overlap with
+   * the flight ahead saves.
+   */
+  #leavesMany(): boolean {
+    const { running } = this.#admission;
+    let count = 0;
+    for (let i = 0; i < running.size; i++) {
+      const { maxDrafts, runsAhead, numInFlight, numComputed, numTokens } = running.at(i);
+      if (maxDrafts > 0 && !runsAhead && numInFlight > 0 && numComputed >= numTokens) count++;
+    }
+    return 8 * count > running.size;
   }
 
   #addDrafts(row: number): void {

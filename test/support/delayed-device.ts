@@ -52,6 +52,8 @@ class DelayedTokens extends HostTokenBuffer {
 export class DelayedDevice extends NullDevice {
   override readonly info;
   readonly hazards: string[] = [];
+  /** Flights whose draws came later. */
+  numLate = 0;
   readonly #isDue: () => boolean;
   #isFaulty = false;
   /** Pages or states were written beside the flights, and may be in the queue yet. */
@@ -223,6 +225,10 @@ export class DelayedDevice extends NullDevice {
     return this.#queue.some(
       ({ writes }) => writes !== undefined && slotsOf(writes, group).some((slot) => Math.floor(slot / P) === page),
     );
+  }
+
+  start(): void {
+    this.numLate++;
   }
 
   override submit(tokens: TokenBuffer): void {

@@ -118,6 +118,11 @@ export class FlightTraffic {
     return this.core.stats();
   }
 
+  /** Flights that were launched before the masks of their draws were known. */
+  get numLate(): number {
+    return this.#device.numLate;
+  }
+
   get numDropped(): number {
     return this.core.recorder.numDropped;
   }
@@ -295,20 +300,24 @@ function greedyAfter(
 
 /**
  * Forbids a third of the tokens, by those before, and is done after as many as its source says; of nine it fails at the fifth, of none at once,
- * naming its call. Masks behind guesses are there for the first two or for all.
+ * naming its call. Some masks come late. Masks behind guesses are there for the first two or for all.
  */
 function countingConstraint(spec: ConstraintSpec, onGuess: () => void): TokenConstraint {
   const [count, callId] = spec.source.split(" ");
   const accepted: number[] = [];
   let left = Number(count);
   let foreseen: number[] = [];
+  /** Times that the next mask is asked for before it is there. */
+  let delay = 0;
   const fails = (numLeft: number): boolean => count === "0" || (count === "9" && numLeft === 5);
   return {
-    isReady: () => true,
+    isReady: () => delay === 0 || --delay === 0,
+    isQuick: () => count !== "3",
     fork: () => countingConstraint(spec, onGuess),
     fillMask: (mask, numAhead = 0) => {
       if (fails(left - numAhead)) throw new Error(`mask of ${callId}`);
       assert.ok(numAhead <= foreseen.length);
+      assert.equal(delay, 0, "asked for a mask that is not there");
       mask.set(maskBehind([...accepted, ...foreseen.slice(0, numAhead)]));
       return true;
     },
@@ -327,6 +336,7 @@ function countingConstraint(spec: ConstraintSpec, onGuess: () => void): TokenCon
       if (isFollowed) onGuess();
       accepted.push(token);
       left--;
+      if (!isFollowed && Number(count) % 2 === 0) delay = token % 4;
       return true;
     },
     isDone: () => left <= 0,

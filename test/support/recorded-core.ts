@@ -79,6 +79,9 @@ export class RecordingDevice extends NullDevice {
   override copyStates(_pool?: StatePool, from = 0, to = 0): void {
     this.lines.push(`copy state ${from}>${to}`);
   }
+  start(): void {
+    this.lines.push("start");
+  }
   override submit(tokens: TokenBuffer): void {
     this.#ended.add(tokens);
   }

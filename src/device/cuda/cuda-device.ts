@@ -357,6 +357,10 @@ export class CudaDevice extends CudaRecurrentOps implements Device {
     }
   }
 
+  start(): void {
+    this.runtime.queue.flush();
+  }
+
   submit(tokens: TokenBuffer): void {
     const { queue } = this.runtime;
     if (!queue.isEmpty) {

@@ -255,6 +255,10 @@ export class WebGpuDevice extends GpuRecurrentOps implements Device {
     this.#sampler.reserveRows(numWords);
   }
 
+  start(): void {
+    this.queue.submit();
+  }
+
   submit(tokens: TokenBuffer): void {
     const { landing } = tokens as GpuTokenBuffer;
     let bytes = (tokens as GpuTokenBuffer).resultBytes;

@@ -334,6 +334,36 @@ test("a call waits for its constraint's next mask and holds up nobody", () => {
   assert.deepEqual(engine.answers(), ["a#0 2", "a#0 3 length"]);
 });
 
+test("a row under a grammar is in every flight: it draws when its mask is there, and computes its token once more where it is not", () => {
+  let isReady = true;
+  const constraint: TokenConstraint = {
+    ...{ isReady: () => isReady, isQuick: () => true, fillMask: () => assert.ok(isReady) !== undefined },
+    ...{ accept: () => true, isDone: () => false, dispose: () => {}, fork: () => constraint },
+  };
+  const device = new RecordingDevice();
+  device.info = { ...device.info, asyncDepth: 2 };
+  const compiler = { ready: async () => {}, compile: () => constraint, warm() {}, settle() {}, close() {} };
+  const engine = new RecordedCore({ device, compiler });
+  engine.add("a", 1, { maxTokens: 4 }, { constraint: { kind: "json", source: "" } });
+  engine.add("b", 1, { maxTokens: 6 });
+  const both = "sample 0: 0 1";
+  assert.deepEqual(engine.step(), ["stage 0:[1] 1; 0:[1] 2 -> 0,1", "forward", "logits 0+2", both]);
+  assert.deepEqual(engine.step(), ["stage 1:[-1] 1; 1:[-2] 2 -> 0,1 after another", "forward", "start", "land"]);
+  const drawn = ["logits 0+2", both];
+  const next = ["stage 2:[-1] 1; 2:[-2] 2 -> 0,1 after another", "forward", "start", "land"];
+  assert.deepEqual(engine.step(), [...drawn, ...next]);
+  isReady = false;
+  const alone = "stage 3:[-2] 2 -> 0 after another";
+  assert.deepEqual(engine.step(), [...drawn, alone, "forward", "logits 0+1", "sample 0: 0", "land"]);
+  assert.deepEqual(engine.answers(), ["a#0 2", "b#0 2", "a#0 3", "b#0 3", "b#0 4"]);
+  isReady = true;
+  const again = "stage 2:[3] 1; 4:[-1] 2,3 -> 0,1 after another";
+  assert.deepEqual(engine.step(), [again, "forward", "logits 0+2", both, "land"]);
+  engine.drain();
+  assert.deepEqual(engine.answers(), ["b#0 5", "a#0 4", "b#0 6", "a#0 5 length", "b#0 7 length"]);
+  assert.equal(engine.core.stats().pagesUsed, 0);
+});
+
 test("vectors go through the layers of their kind", () => {
   const times = (factor: number) => (vector: Float32Array) => vector.map((x) => factor * x);
   const engine = new RecordedCore({ layers: { embed: times(10), score: times(100) } });

@@ -85,6 +85,7 @@ export class EngineCore {
       ...parts,
       hiddenSize: model.spec.hiddenSize,
       isBidirectional: model.spec.isBidirectional ?? false,
+      takesLateMasks: parts.cache.states === null, // a state cannot go back by a token
       speculation: this.#drafter === null ? null : (parts.speculation ?? { method: "suffix", tokens: MAX_RUN - 1 }),
     });
     this.#launcher = new Launcher(parts, sampler, this.recorder.clock);
@@ -116,8 +117,10 @@ export class EngineCore {
     return hasMoved;
   }
 
-  /** A flight starts if one can; decides which ones must land before the next. Returns false when nothing is left to do. */
+  /** The late flight draws, if there is one, and another starts if one can; decides which ones must land before the next. Returns false when nothing is left to do. */
   launch(): boolean {
+    this.#parts.compiler?.settle();
+    this.#drawLate();
     const flight = this.#schedule();
     if (flight !== null) this.#launch(flight);
     if (this.#inFlight.length === 0) return false;
@@ -164,8 +167,7 @@ export class EngineCore {
 
   /** The next flight with its rows chosen; null: nothing can run, or not before a flight has landed. */
   #schedule(): Flight | null {
-    const { scheduler, clock, compiler } = this.#parts;
-    compiler?.settle();
+    const { scheduler, clock } = this.#parts;
     const flight = this.#free.at(-1)!;
     const isScheduled = scheduler.schedule(flight.step) !== null;
     for (const request of scheduler.takeRefused()) this.#commit.refuse(request);
@@ -187,6 +189,19 @@ export class EngineCore {
       this.#launcher.launch(flight, previous);
       this.#modelDrafter?.follow(flight);
     } catch (error) {
+      flight.isLate = false;
+      flight.fault = error;
+    }
+  }
+
+  /** What was launched before its masks could be known: the flight ahead of it has landed since, or nobody waits for it. */
+  #drawLate(): void {
+    const flight = this.#inFlight.at(-1);
+    if (flight === undefined || !flight.isLate) return;
+    try {
+      this.#launcher.drawLate(flight);
+    } catch (error) {
+      flight.isLate = false;
       flight.fault = error;
     }
   }
@@ -278,6 +293,7 @@ export class EngineCore {
   /** Ends everything that is being served; all flights are due: after landing() and commit() nothing is owned any more. */
   stop(): void {
     this.#commit.abortAll();
+    this.#drawLate();
     this.#numDue = this.#inFlight.length;
   }
 

@@ -54,6 +54,8 @@ export class Flight {
   startMs!: number;
   /** Its rows are decodes and chunks whose tokens the device chooses, and nothing else is asked of them. */
   isPlain!: boolean;
+  /** Its draws wait for masks behind tokens of the flight ahead: they follow when that one has landed (Launcher.drawLate). */
+  isLate!: boolean;
   /** Why it could not be launched; found out when it lands, in its turn. */
   fault: unknown;
 
@@ -91,6 +93,7 @@ export class Flight {
     this.fault = null;
     this.numForks = 0;
     this.isPlain = true;
+    this.isLate = false;
   }
 
   /**
@@ -144,16 +147,18 @@ export class Flight {
     this.sessions[row] = session;
     const hasMedia =
       session.media.length > 0 && this.media.add(batch, session.media, step.starts[row]!, step.endOf(row));
+    this.lastLogit[row] = givesToken ? batch.numLogitRows - 1 : -1;
+    this.firstDraw[row] = this.lastLogit[row]! - numDrafted;
+    const hasReports = firstLogit < (givesToken ? this.firstDraw[row]! : batch.numLogitRows);
     if (
       hasMedia ||
+      hasReports ||
       kind !== "generate" ||
-      promptLogprobs !== null ||
       session.sampling.editLogits !== null ||
       forksAt(request, end) > 0
     )
       this.isPlain = false;
-    this.lastLogit[row] = givesToken ? batch.numLogitRows - 1 : -1;
-    this.firstDraw[row] = this.lastLogit[row]! - numDrafted;
+    if (givesToken && session.sampling.constraint !== null && end - numDrafted > request.numTokens) this.isLate = true;
     if (givesToken && request.runsAhead) request.addPlaceholder(end, this.lastLogit[row]!);
     this.firstLogit[row] = firstLogit;
     this.endLogit[row] = batch.numLogitRows;

@@ -263,9 +263,12 @@ test("a device is asked whether it knows a step; one that does runs all of it", 
     ["prompt logprobs", { promptLogprobs: 0 }, null],
     ["a hook", {}, () => {}],
   ] as const) {
-    engine.add("d", 1, { maxTokens: 1, ...sampling }, {}, hook);
+    engine.add("d", 2, { maxTokens: 1, ...sampling }, {}, hook);
     assert.ok(!engine.drain().some((line) => line.startsWith("known")), what);
   }
+  engine.add("p", 2, { maxTokens: 2, promptLogprobs: 0 });
+  engine.step();
+  assert.equal(engine.step()[1], "known? 1 rows of 1", "behind the prompt nothing is reported of it");
   for (const id of ["e", "f", "g", "h"]) engine.add(id, 1, { maxTokens: 1 });
   assert.ok(!engine.drain().some((line) => line.startsWith("known")), "more rows than a block");
   engine.add("v", 2, {}, { kind: "pool" });

@@ -14,6 +14,7 @@ import type { Sampler } from "../../sampler/sampler.js";
 import type { Flight } from "./flight.js";
 import type { HostClock } from "./host-time.js";
 import { neededStates } from "./pooling.js";
+import type { Session } from "./session.js";
 
 /** So many alike: the size is worth knowing without padding. */
 const STEADY_STEPS = 64;
@@ -55,7 +56,10 @@ export class Launcher {
     this.#clock = clock;
   }
 
-  /** `previous` is the flight ahead when it may still be in flight: rows may begin with a token it has not given yet. */
+  /**
+   * `previous` is the flight ahead when it may still be in flight: rows may begin with a token it has not given yet. A late flight only begins:
+   * drawLate() ends it.
+   */
   launch(flight: Flight, previous: Flight | null): void {
     const { device, model, caches, modelCaches = caches, planners } = this.#parts;
     const { states } = this.#parts.cache;
@@ -68,14 +72,32 @@ export class Launcher {
     device.stage(flight.staged, flight.batch, this.#plans, previous === null ? null : previous.tokens);
     this.#clock.mark("stage");
     if (states !== null && states.after.count > 0) flight.isPlain = false;
-    if (flight.isPlain && flight.batch.numLogitRows <= this.#parts.maxLogitRows) this.#runPlain(flight);
-    else {
-      model.forward(flight.staged, modelCaches, flight.media.inputs, flight.media.places);
-      if (states !== null) this.#copyStates(states.after);
-      this.#keepHidden(flight);
-      this.#sample(flight);
+    if (flight.batch.numLogitRows > this.#parts.maxLogitRows) flight.isPlain = false;
+    // What is sampled is written first: the device may know the step.
+    if (flight.isPlain && !flight.isLate && this.#tryReplay(flight)) {
+      this.#submit(flight);
+      return;
     }
-    device.submit(flight.tokens);
+    model.forward(flight.staged, modelCaches, flight.media.inputs, flight.media.places);
+    if (states !== null) this.#copyStates(states.after);
+    this.#keepHidden(flight);
+    if (!flight.isLate) {
+      this.#sample(flight);
+      return;
+    }
+    device.start?.();
+    this.#clock.mark("launch");
+  }
+
+  /** The flight ahead has landed: the late flight draws. A row whose mask is not there even now gives its draw up. */
+  drawLate(flight: Flight): void {
+    if (flight.isPlain) this.#drawPlain(flight);
+    this.#sample(flight);
+    flight.isLate = false;
+  }
+
+  #submit(flight: Flight): void {
+    this.#parts.device.submit(flight.tokens);
     this.#clock.mark("launch");
   }
 
@@ -105,22 +127,22 @@ export class Launcher {
     }
   }
 
-  /** Every logit row is a draw, and nothing is read but tokens: what is sampled is written first, and the device may know the step. */
-  #runPlain(flight: Flight): void {
-    const { device, model, caches, modelCaches = caches } = this.#parts;
-    const { staged, tokens, batch, firstDraw, lastLogit, step } = flight;
+  #tryReplay(flight: Flight): boolean {
+    const { device, model } = this.#parts;
+    this.#drawPlain(flight);
+    return device.tryReplay?.(flight.staged, flight.tokens, model.logits, this.#draws) === true;
+  }
+
+  /** Of a flight in which every logit row is a draw, and nothing is read but tokens. */
+  #drawPlain(flight: Flight): void {
+    const { batch, firstDraw, lastLogit, step } = flight;
     const draws = this.#draws;
     draws.clear();
     for (let r = 0; r < step.numRows; r++) {
-      if (lastLogit[r]! < 0) continue;
-      for (let i = firstDraw[r]!; i <= lastLogit[r]!; i++) this.#draw(flight, r, i, i);
+      const last = lastLogit[r]!;
+      if (last >= 0) for (let i = firstDraw[r]!; i <= last; i++) this.#draw(flight, r, i, i);
     }
     while (draws.count < batch.numLogitRows) draws.addGreedy(draws.count); // of padding
-    if (device.tryReplay?.(staged, tokens, model.logits, draws) === true) return;
-    model.forward(staged, modelCaches);
-    if (draws.count === 0) return;
-    model.computeLogits(staged, 0, draws.count);
-    device.sample(tokens, 0, model.logits, draws.count, draws);
   }
 
   #copyStates(copies: StateCopies): void {
@@ -134,7 +156,7 @@ export class Launcher {
   /** The rows of hidden states that become vectors. */
   #keepHidden(flight: Flight): void {
     const { step, batch, sessions } = flight;
-    for (let r = 0; r < batch.numRows; r++) {
+    for (let r = 0; r < step.numRows; r++) {
       const { pooled, request } = sessions[r]!;
       if (pooled === null) continue;
       const start = step.starts[r]!;
@@ -145,15 +167,17 @@ export class Launcher {
     }
   }
 
-  /** Block by block, so that the memory of logits does not grow with the batch. */
+  /** The flight's end. Block by block, so that the memory of logits does not grow with the batch; the draws of a plain flight are written already. */
   #sample(flight: Flight): void {
-    const { model, maxLogitRows } = this.#parts;
+    const { device, model, maxLogitRows } = this.#parts;
     const total = flight.batch.numLogitRows;
     for (let first = 0; first < total; first += maxLogitRows) {
       const n = Math.min(maxLogitRows, total - first);
       model.computeLogits(flight.staged, first, n);
-      this.#sampleBlock(flight, first, n);
+      if (flight.isPlain) device.sample(flight.tokens, 0, model.logits, n, this.#draws);
+      else this.#sampleBlock(flight, first, n);
     }
+    this.#submit(flight);
   }
 
   /** For each logit row a draw, or a report on the prompt's next token. Forks have theirs behind all others. */
@@ -181,6 +205,12 @@ export class Launcher {
     const session = flight.sessions[row]!;
     const { request, sampling } = session;
     const end = flight.step.endOf(row) - (flight.lastLogit[row]! - logitRow);
+    if (flight.isLate && !canDraw(session)) {
+      if (request.state !== "finished") request.giveUpDraw();
+      flight.lastLogit[row] = -1;
+      this.#draws.addGreedy(blockRow);
+      return;
+    }
     // A hook edits on the host, and further samples of the call draw from what it made.
     if (sampling.editLogits !== null) {
       flight.readbacks[row] = flight.logits.keep(this.#parts.model.logits, blockRow, 1);
@@ -198,4 +228,9 @@ export class Launcher {
       flight.rowFaults[row] = error;
     }
   }
+}
+
+/** It has not ended with the flight ahead, and its mask is there. */
+function canDraw({ request, sampling }: Session): boolean {
+  return request.state !== "finished" && sampling.constraint?.isReady() !== false;
 }

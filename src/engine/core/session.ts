@@ -50,6 +50,8 @@ export interface SessionOptions {
   readonly hiddenSize: number;
   readonly maxContext: number;
   readonly isBidirectional: boolean;
+  /** Masks may come when their step computes already: a row that lacks its own can compute its last token once more. */
+  readonly takesLateMasks?: boolean;
   /** How tokens are guessed for requests that do not say; left out: for none at all. */
   readonly speculation?: EngineSpeculation | null;
   /** Makes rows of pictures; left out: there are none. */
@@ -68,11 +70,13 @@ export class SessionFactory {
   readonly #isBidirectional: boolean;
   readonly #speculation: EngineSpeculation | null;
   readonly #pictures: PictureRows;
+  readonly #takesLateMasks: boolean;
 
   constructor(options: SessionOptions) {
     this.#pictures = options.pictures ?? BLIND;
     const { eosIds, compiler, hiddenSize, maxContext } = options;
     this.#isBidirectional = options.isBidirectional;
+    this.#takesLateMasks = options.takesLateMasks ?? false;
     this.#speculation = options.speculation ?? null;
     this.#maxContext = maxContext;
     this.#eosIds = eosIds;
@@ -94,7 +98,7 @@ export class SessionFactory {
       readsCache: sampling.promptLogprobs === null && (kind === "generate" || pooling === "last"),
       isAtomic: this.#isBidirectional,
       maxLength: this.#maxContext,
-      runsAhead: kind === "generate" && canRunAhead(sampling, state),
+      runsAhead: kind === "generate" && canRunAhead(sampling, state, this.#takesLateMasks),
       maxDrafts: method === "off" ? 0 : tokens,
       sharesAnswers: method === "suffix",
       draftsByModel: isPredictor(method),

@@ -67,6 +67,10 @@ export class XGrammarConstraint implements TokenConstraint, LaneJob {
     return this.#isDone || version === FAILED || version === this.#accepted.length + 1;
   }
 
+  isQuick(): boolean {
+    return this.#shared[1]! <= QUICK_MASK_US && this.#lane !== this.#compiler.patient;
+  }
+
   /** Waits a moment for a mask that usually comes at once. */
   settle(ms: number): void {
     if (this.isReady() || this.#shared[1]! > QUICK_MASK_US) return;
@@ -94,10 +98,9 @@ export class XGrammarConstraint implements TokenConstraint, LaneJob {
   }
 
   foresee(tokens: Int32Array, first: number, count: number): void {
-    // Masks that take long, or an answer that cannot go on: not worth waiting for.
-    const isQuick = this.#shared[1]! <= QUICK_MASK_US && this.#lane !== this.#compiler.patient && this.isReady();
     this.#ticket = (this.#ticket + 1) & MAX_TICKET;
-    if (!isQuick || this.#isDone) return;
+    // Masks that take long, or an answer that cannot go on: not worth waiting for.
+    if (!this.isQuick() || !this.isReady() || this.#isDone) return;
     const numWords = HEADER + count * this.#numWords;
     if (this.#ahead === null || this.#ahead.length < numWords)
       this.#ahead = new Int32Array(new SharedArrayBuffer(4 * numWords));
