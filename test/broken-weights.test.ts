@@ -2,12 +2,12 @@
 // tokens are of the vocabulary, all pages come back, and what went through the pages before leaves nothing in them.
 
 import assert from "node:assert/strict";
-import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import { createEngine } from "../src/engine/client/engine.js";
 import type { GenerateOptions } from "../src/engine/types.js";
-import { chatLogprobs } from "../src/server/calls/logprobs.js";
+import { changeWeights } from "./support/change-weights.js";
 import { openCpu } from "./support/cpu.js";
 import { makeRandom } from "./support/random.js";
 import { withByteTokenizer } from "./support/tiny-checkpoint.js";
@@ -48,7 +48,9 @@ for (const path of MODELS) {
     if (name === ROUTERS && !MIXTURE.test(path)) continue;
     test(`${path}: ${name}`, { skip }, async () => {
       const folder = copyOf(path);
-      changeWeights(folder, change);
+      const random = makeRandom(11);
+      const file = join(folder, "model.safetensors");
+      assert.ok(changeWeights(file, (tensor, i) => change(tensor, i, random)) > 0);
       await using engine = await open(folder);
       const { vocabSize } = engine.model;
       const answers = PROMPTS.map((prompt, i) => engine.generate(prompt, { maxTokens: 6, ...WAYS[i]! }).result());
@@ -73,7 +75,8 @@ for (const path of MODELS) {
     const { hidden_size: hidden } = JSON.parse(readFileSync(join(folder, "config.json"), "utf8")) as {
       hidden_size: number;
     };
-    changeWeights(folder, (tensor, i) => (/embed/.test(tensor) && Math.floor(i / hidden) === last ? nan : null));
+    const isLast = (tensor: string, i: number) => /embed/.test(tensor) && Math.floor(i / hidden) === last;
+    changeWeights(join(folder, "model.safetensors"), (tensor, i) => (isLast(tensor, i) ? nan : null));
     const options = { temperature: 0, maxTokens: 6, logprobs: 3, ignoreEos: true, logitBias: [[last, -100]] } as const;
     const clean = PROMPTS[2]!;
     await using fresh = await open(folder);
@@ -84,11 +87,7 @@ for (const path of MODELS) {
     for (let round = 0; round < 4; round++) {
       const others = [0, 1, 2].map((i) => engine.generate([i + 1, ...poisoned], options).result());
       const beside = engine.generate([...clean], options).result();
-      for (const { samples } of await Promise.all(others)) {
-        const broken = samples[0]!.logprobs!;
-        assert.ok(Number.isNaN(broken[0]!.logprob));
-        assert.equal((chatLogprobs(engine, broken).content[0] as { logprob: unknown }).logprob, -9999);
-      }
+      for (const other of others) await assert.rejects(other, { code: "no_token_left" });
       const { tokenIds, logprobs } = (await beside).samples[0]!;
       assert.deepEqual({ tokenIds, logprobs }, { tokenIds: expected.tokenIds, logprobs: expected.logprobs });
     }
@@ -112,32 +111,4 @@ async function open(model: string) {
     prefixCaching: false,
   } as const;
   return createEngine({ model, ...options });
-}
-
-/** Sets the weights of model.safetensors for which `change` gives a number. */
-function changeWeights(folder: string, change: (typeof PATTERNS)[string]): void {
-  const file = join(folder, "model.safetensors");
-  const bytes = readFileSync(file);
-  const random = makeRandom(11);
-  const first = 8 + Number(bytes.readBigUInt64LE(0));
-  const header = JSON.parse(bytes.toString("utf8", 8, first)) as Record<
-    string,
-    { dtype: string; data_offsets: [number, number] }
-  >;
-  const word = Buffer.alloc(4);
-  let numChanged = 0;
-  for (const [tensor, { dtype, data_offsets }] of Object.entries(header)) {
-    if (dtype !== "F32" && dtype !== "BF16") continue;
-    const size = dtype === "F32" ? 4 : 2;
-    const [from, to] = data_offsets;
-    for (let i = 0; from + i * size < to; i++) {
-      const value = change(tensor, i, random);
-      if (value === null) continue;
-      numChanged++;
-      word.writeFloatLE(value);
-      word.copy(bytes, first + from + i * size, 4 - size);
-    }
-  }
-  assert.ok(numChanged > 0);
-  writeFileSync(file, bytes);
 }

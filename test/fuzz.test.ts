@@ -1,6 +1,9 @@
 // A short run of the fuzz command: every kept seed, and some hundreds that are always the same.
 
 import assert from "node:assert/strict";
+import { mkdtempSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { after, test } from "node:test";
 import { requestOf, routesOf, tryRequest } from "./fuzz/bodies.js";
 import { EntryFuzzer } from "./fuzz/entries.js";
@@ -10,6 +13,8 @@ import { ModelFuzzer } from "./fuzz/models.js";
 import { PictureFuzzer } from "./fuzz/pictures.js";
 import { TemplateFuzzer } from "./fuzz/templates.js";
 import { TokenizerFuzzer } from "./fuzz/tokenizers.js";
+import { WeightFuzzer } from "./fuzz/weights.js";
+import { openCpu } from "./support/cpu.js";
 import { startServer, until } from "./support/test-server.js";
 import { writeTinyCheckpoint } from "./support/tiny-checkpoint.js";
 
@@ -20,6 +25,7 @@ const NUM_TEMPLATES = 200;
 const NUM_TOKENIZERS = 400;
 const NUM_ENTRIES = 1500;
 const NUM_FOLDERS = 150;
+const NUM_WEIGHTS = 40;
 
 const seedsOf = (kind: Kind, count: number): number[] => [
   ...keptSeeds()[kind],
@@ -27,7 +33,8 @@ const seedsOf = (kind: Kind, count: number): number[] => [
 ];
 
 test("bodies for every route: never a 5xx, never a hang", async () => {
-  await using host = await startServer({ model: writeTinyCheckpoint(), maxContext: 48 }, { maxBodyMb: 1 });
+  const batchDir = mkdtempSync(join(tmpdir(), "pagoda-fuzz-"));
+  await using host = await startServer({ model: writeTinyCheckpoint(), maxContext: 48 }, { maxBodyMb: 1, batchDir });
   const routes = await routesOf(host.url);
   assert.ok(routes.length >= 12, "every route that takes a body describes it");
   const seeds = seedsOf("bodies", NUM_BODIES);
@@ -80,4 +87,13 @@ const folders = new FolderFuzzer();
 after(() => folders.close());
 test("model folders of pipes, links and folders: a model, or an error of ours", () => {
   for (const seed of seedsOf("folders", NUM_FOLDERS)) assert.equal(folders.try(seed), null, `seed ${seed}`);
+});
+
+const cpu = await openCpu();
+cpu.device?.close();
+test("broken weights: answers that end, of tokens that there are, or an error of ours", {
+  skip: cpu.reason,
+}, async () => {
+  const weights = new WeightFuzzer();
+  for (const seed of seedsOf("weights", NUM_WEIGHTS)) assert.equal(await weights.try(seed), null, `seed ${seed}`);
 });

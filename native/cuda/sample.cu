@@ -149,9 +149,9 @@ KERNEL(THREADS, sample_rows, SampleArgs) {
   if (!isEdited) a.best[2 * row + 1] = best;
   const int id = best.key == NO_KEY ? 0 : (int)(u32)best.key;
   const float max = logits[id];
-  // Greedy, or no finite logit to draw from; -1: every token is forbidden.
+  // Greedy, or no finite logit to draw from; -1: no logit is above -infinity.
   if (!isDrawn || best.key == NO_KEY || fabsf(max) == __uint_as_float(0x7f800000u))
-    put_token(a, row, max == __uint_as_float(0xff800000u) ? -1 : id);
+    put_token(a, row, max > __uint_as_float(0xff800000u) ? id : -1);
 }
 
 KERNEL(THREADS, draw_rows, SampleArgs) {
@@ -262,7 +262,9 @@ KERNEL(THREADS, report_rows, SampleArgs) {
   if (!merge(s, a.totals + row, parts, count, none, sum)) return;
   add_up(s, count, 0);
   // The best one's weight is 2^40, so this is the logarithm of all weights beside it, small ones kept.
-  const float rest = log1pf((float)(i64)(sum - (1ull << 40)) / 1099511627776.f);
+  // Where that one is infinite, no log-probability is a number.
+  const bool isFinite = fabsf(scale.max) < __uint_as_float(0x7f800000u);
+  const float rest = isFinite ? log1pf((float)(i64)(sum - (1ull << 40)) / 1099511627776.f) : __uint_as_float(0x7fc00000u);
   auto report = [&](float logit) { return logit - scale.max - rest; };
   const float none1 = __uint_as_float(0xff800000u);
   if (t == 0) {

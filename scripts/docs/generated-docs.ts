@@ -118,7 +118,7 @@ const RULE = [
   "seed, the sample and the position alone: the same seed gives the same tokens with and without log-probabilities, alone or as one of",
   "`n`, whatever else is in the batch. Everything but `editLogits` runs on the device: a request's rule lies there in a row (`src/core/draws.ts`).",
   "A NaN logit counts as -infinity, and where the largest is infinite the lowest of its ids is chosen, whatever the filters. Where none is",
-  "above -infinity, token 0 is chosen if its logit is NaN; else the answer ends with `no_token_left`, on GPUs perhaps in both cases.",
+  "above -infinity, on every device, the answer ends with `no_token_left`.",
   "",
   "## Adding a parameter",
   "",

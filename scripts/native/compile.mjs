@@ -56,7 +56,7 @@ const AMX_TWIN = [3, [...AVX512, "-DPG_TILES_TWIN"], "amx"];
 const SANITIZED = [
   "-O0",
   "-g1",
-  "-fsanitize=address,undefined",
+  "-fsanitize=address,undefined,float-cast-overflow",
   "-fno-sanitize=object-size,null,pointer-overflow",
   "-fsanitize-undefined-trap-on-error",
   "-Dalways_inline=unused",

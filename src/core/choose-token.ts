@@ -26,7 +26,7 @@ export function chooseToken(logits: Float32Array, rule: ChoiceRule, uniform: num
   return drawFiltered(logits, max, rule, uniform);
 }
 
-/** Index of the highest logit, the lowest on ties. NaN never wins; a row of NaN gives 0. */
+/** Index of the highest logit, the lowest on ties. NaN never wins; where none is above -infinity, 0. */
 export function argmax(logits: Float32Array): number {
   let best = 0;
   let max = Number.NEGATIVE_INFINITY;

@@ -117,7 +117,7 @@ export const ERRORS = {
   no_token_left: {
     kind: "request",
     message:
-      "No token is left to choose after {index} tokens of the answer: the constraint, logit bias or hook forbids all. Loosen it.",
+      "No token is left to choose after {index} tokens of the answer: the constraint, logit bias or hook forbids all. Loosen it. Where none of them is set, the model's logits are not numbers: pagoda verify tells.",
   },
   invalid_grammar: { kind: "request", param: "constraint", message: "The grammar cannot be used: {reason}" },
 

@@ -3,7 +3,7 @@
 // whose logits a caller's hook edits.
 //
 // Logits that are no finite numbers: NaN counts as -infinity. Where the largest is infinite the lowest of its ids is chosen, whatever the
-// filters. Where none is above -infinity, token 0 is if its logit is NaN; else there is no token (GPUs may give none in both cases).
+// filters. Where none is above -infinity there is no token.
 // Log-probabilities of a row whose largest logit is not finite are NaN.
 
 import { type ChoiceRule, chooseToken } from "./choose-token.js";
@@ -12,7 +12,7 @@ import { uniformOf } from "./random.js";
 
 /** What draws give, by draw. */
 export interface Sampled {
-  /** -1: every token is forbidden. */
+  /** -1: every token is forbidden, or has no number for its logit. */
   readonly ids: Int32Array; // [n]
   /** Of the token, before any edit. Written, like the next two, for draws that ask for log-probabilities. */
   readonly logprobs: Float32Array; // [n]
@@ -72,7 +72,7 @@ export function sampleRow(
     edit(values, draws, at, rows);
     hook?.(values);
     token = choose(values, draws, at, rows);
-    if (values[token] === Number.NEGATIVE_INFINITY) token = -1;
+    if (!(values[token]! > Number.NEGATIVE_INFINITY)) token = -1;
   }
   out.ids[to] = token;
   const numTop = ints[at + DRAW.numTop]!;

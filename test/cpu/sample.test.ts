@@ -22,7 +22,7 @@ function sampleOn(device: CpuDevice, rows: Float32Array[], rules: ChoiceRule[], 
 /** The rule, with -1 where nothing can be chosen. */
 function chosen(row: Float32Array, rule: ChoiceRule, uniform: number): number {
   const token = chooseToken(row, rule, uniform);
-  return row[token] === Number.NEGATIVE_INFINITY ? -1 : token;
+  return row[token]! > Number.NEGATIVE_INFINITY ? token : -1;
 }
 
 const FREE: ChoiceRule = { temperature: 1, topK: 0, topP: 1, minP: 0 };

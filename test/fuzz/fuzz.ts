@@ -1,10 +1,16 @@
 // `npm run fuzz -- --seconds N [--seed S] [--what KIND]`: wrong bodies to every route of a real server, wrong model files and folders to the
-// loader, wrong pictures, templates and tokenizers to those who read them, wrong messages to a member of a cluster, in turns, until the time
-// is up; with `--count N`, until there were N of each. A seed that finds something is printed and kept. Files go to the folder for temporary
+// loader, wrong pictures, templates and tokenizers to those who read them, wrong messages to a member of a cluster, broken weights to the
+// cpu device, in turns, until the time is up; with `--count N`, until there were N of each. A seed that finds something is printed and kept. Files go to the folder for temporary
 // ones: TMPDIR=/dev/shm spares the disk.
+//   --every-isa     broken weights on every instruction set of this processor, by turns
+//   --goldens DIR   and in the models of this folder too
+//   --say           print each seed before it is tried: the last one is what ended the process
 
-import { rmSync } from "node:fs";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { parseArgs } from "node:util";
+import { ISAS } from "../support/isas.js";
 import { startServer } from "../support/test-server.js";
 import { writeTinyCheckpoint } from "../support/tiny-checkpoint.js";
 import { requestOf, routesOf, tryRequest } from "./bodies.js";
@@ -15,6 +21,7 @@ import { ModelFuzzer } from "./models.js";
 import { PictureFuzzer } from "./pictures.js";
 import { TemplateFuzzer } from "./templates.js";
 import { TokenizerFuzzer } from "./tokenizers.js";
+import { WeightFuzzer } from "./weights.js";
 
 const { values } = parseArgs({
   options: {
@@ -22,6 +29,9 @@ const { values } = parseArgs({
     count: { type: "string" },
     seed: { type: "string", default: String(Date.now() % 1e9) },
     what: { type: "string", default: "all" },
+    "every-isa": { type: "boolean", default: false },
+    goldens: { type: "string", multiple: true, default: [] },
+    say: { type: "boolean", default: false },
   },
 });
 const maxCount = Number(values.count ?? Number.POSITIVE_INFINITY);
@@ -40,9 +50,10 @@ function found(kind: Kind, seed: number, what: string): void {
 }
 
 const model = writeTinyCheckpoint();
+const batchDir = mkdtempSync(join(tmpdir(), "pagoda-fuzz-"));
 await using host = await startServer(
   { model, maxContext: 48 },
-  { maxBodyMb: 1, requestTimeoutSeconds: HANG_MS / 1000 },
+  { maxBodyMb: 1, requestTimeoutSeconds: HANG_MS / 1000, batchDir },
 );
 const routes = await routesOf(host.url);
 const models = new ModelFuzzer();
@@ -57,6 +68,7 @@ const fuzzers: Readonly<
   templates: new TemplateFuzzer(),
   tokenizers: new TokenizerFuzzer(),
   entries: new EntryFuzzer(),
+  weights: new WeightFuzzer({ isas: values["every-isa"] ? ISAS : [], goldens: values.goldens }),
 };
 const counts = new Map<Kind, number>();
 
@@ -67,6 +79,7 @@ async function tryAll(kind: Kind, seeds: readonly number[]): Promise<void> {
     return;
   }
   for (const seed of seeds) {
+    if (values.say) console.error(`${kind} seed ${seed}`);
     const wrong = await fuzzers[kind].try(seed);
     if (wrong !== null) found(kind, seed, wrong);
   }
@@ -91,6 +104,6 @@ for (let done = 0; done < maxCount && performance.now() < endMs; done += BATCH) 
 }
 models.close();
 folders.close();
-rmSync(model, { recursive: true });
+for (const folder of [model, batchDir]) rmSync(folder, { recursive: true });
 console.log(sum());
 process.exitCode = numFound === 0 ? 0 : 1;

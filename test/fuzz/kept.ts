@@ -5,7 +5,16 @@ import { join } from "node:path";
 
 const FILE = join(process.cwd(), "test", "fuzz", "seeds.json");
 
-export const KINDS = ["bodies", "models", "pictures", "templates", "tokenizers", "entries", "folders"] as const;
+export const KINDS = [
+  "bodies",
+  "models",
+  "pictures",
+  "templates",
+  "tokenizers",
+  "entries",
+  "folders",
+  "weights",
+] as const;
 export type Kind = (typeof KINDS)[number];
 export type KeptSeeds = Readonly<Record<Kind, number[]>>;
 

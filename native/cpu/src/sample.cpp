@@ -212,7 +212,7 @@ extern "C" int32_t pg_sample(void* handle, int32_t* out_tokens, float* out_logpr
         const double uniform = uniform_of(row.seed_low, row.seed_high, draw.sample, draw.position);
         token = Candidates{kernels, values, vocab, max, rule, sums, ids, weights}.draw(uniform);
       }
-      if (values[token] == -INFINITY) token = -1;
+      if (!(values[token] > -INFINITY)) token = -1;
     }
     out_tokens[r] = token;
     if (draw.num_top < 0) return;

@@ -3,7 +3,7 @@
 
 import { activate } from "../../core/activation.js";
 import { RequestError } from "../../core/errors.js";
-import { POOLINGS } from "../../core/pooling.js";
+import { POOLINGS, type Pooling } from "../../core/pooling.js";
 import { type FramedText, framePair, frameText } from "../../tokenizer/text-frame.js";
 import type { EncodeOptions } from "../../tokenizer/tokenizer.js";
 import type { EngineFacts, RequestKind, TextFields } from "../messages.js";
@@ -66,7 +66,7 @@ export class TextTasks {
     // The layers after pooling were trained on the checkpoint's own pooling.
     const kind = pooling === own ? "embed" : "pool";
     checkLengths(texts, options);
-    const vectors = await Promise.all(texts.map(({ ids }) => this.#run(kind, ids, { pooling }, options)));
+    const vectors = await this.#runAll(kind, texts, pooling, options);
     return {
       vectors: vectors.map((vector) => {
         const cut = cutVector(vector, options.dimensions);
@@ -119,14 +119,29 @@ export class TextTasks {
       ),
     );
     checkLengths(texts, options);
-    const vectors = await Promise.all(
-      texts.map(({ ids, secondStart }) =>
-        this.#run("score", ids, { pooling, ...(secondStart === undefined ? {} : { secondStart }) }, options),
-      ),
-    );
+    const vectors = await this.#runAll("score", texts, pooling, options);
     const isRaw = options.raw === true || recipe.scoreActivation === "identity";
     const scores = vectors.map((vector) => (isRaw ? vector[0]! : activate("sigmoid", vector[0]!)));
     return { scores, promptTokens: countTokens(texts) };
+  }
+
+  /** The vectors of all texts. Where one is refused or fails, the others are left: nobody would hear of them. */
+  async #runAll(
+    kind: RequestKind,
+    texts: readonly { readonly ids: readonly number[]; readonly secondStart?: number | undefined }[],
+    pooling: Pooling,
+    options: TextOptions,
+  ): Promise<Float32Array[]> {
+    const leave = new AbortController();
+    const signal = options.signal === undefined ? leave.signal : AbortSignal.any([options.signal, leave.signal]);
+    const run = async ({ ids, secondStart }: (typeof texts)[number]): Promise<Float32Array> =>
+      this.#run(kind, ids, { pooling, ...(secondStart === undefined ? {} : { secondStart }) }, { ...options, signal });
+    try {
+      return await Promise.all(texts.map(run));
+    } catch (error) {
+      leave.abort();
+      throw error;
+    }
   }
 
   /** An embedding model gives each text a vector; pairs are compared by angle. */

@@ -95,11 +95,8 @@ PG_INLINE vf v_sqrt(vf a) {
 }
 // Adding and taking away 1.5 * 2^23 leaves no fraction; callers stay below 2^22.
 PG_INLINE vf v_round(vf a) { return (a + v_set(12582912.0f)) - v_set(12582912.0f); }
-PG_INLINE vf v_scale_by_power(vf x, vf n) {
-  vu power;
-  for (int i = 0; i < VL; i++) power[i] = (uint32_t)(int32_t)n[i] << 23;
-  return (vf)((vu)x + power);
-}
+// Added to 1.5 * 2^23 a whole number is the low bits: no conversion that NaN leaves undefined.
+PG_INLINE vf v_scale_by_power(vf x, vf n) { return (vf)((vu)x + ((vu)(n + v_set(12582912.0f)) << 23)); }
 #endif
 PG_INLINE vf v_select_less(vf a, vf b, vf yes, vf no) { return a < b ? yes : no; }
 PG_INLINE vf v_copy_sign(vf magnitude, vf sign) { return (vf)(((vu)magnitude & 0x7fffffffu) | ((vu)sign & 0x80000000u)); }

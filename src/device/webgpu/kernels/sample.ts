@@ -217,8 +217,8 @@ fn findKey(limit: vec2u, mark: vec2u, isWeight: bool, l: u32) -> vec2u {
   bests[l] = best;
   for (var k = ${THREADS / 2}u; k >= 1u; k = k / 2u) { workgroupBarrier(); if (l < k && exceeds(bests[l], bests[l + k])) { bests[l] = bests[l + k]; } }
   let top = workgroupUniformLoad(&bests[0]);
-  // Greedy, or no finite logit to draw from; -1: every token is forbidden.
-  let isNone = top.y == 0xff800000u; let isFinite = top.y > 0x007fffffu && top.y < 0xff800000u;
+  // Greedy, or no finite logit to draw from; -1: no logit is above -infinity. Of these the keys are the last: -infinity's, then NaN's.
+  let isNone = top.y >= 0xff800000u; let isFinite = top.y > 0x007fffffu && top.y < 0xff800000u;
   if (!flag(draw, ${FLAG.isDrawn}u) || !isFinite) {
     if (l == 0u) { $tokens[entry] = select(bitcast<i32>(top.x), -1, isNone); }
     return;
@@ -304,6 +304,7 @@ fn exceeds(a: vec2u, b: vec2u) -> bool { return a.y > b.y || (a.y == b.y && a.x 
       sums[l] = s;
       for (var k = ${THREADS / 2}u; k >= 1u; k = k / 2u) { workgroupBarrier(); if (l < k) { sums[l] = sums[l] + sums[l + k]; } }
       total = log(workgroupUniformLoad(&sums[0]));
+      if ((bitcast<u32>(most) & 0x7f800000u) == 0x7f800000u) { total = bitcast<f32>(p.none | 0x400000u); } // infinite: none is a number
       if (l == 0u) { let token = $tokens[entry]; $reports[to] = none; if (token >= 0) { $reports[to] = ($logits[source + u32(token)] - most) - total; } }
     } else if (l == 0u) {
       let at = to + u32(i);
