@@ -1,5 +1,5 @@
 // The package as npm would publish it, looked at by publint and @arethetypeswrong/cli, and by what we promise of it ourselves.
-// Needs a built tree: npm run build && npm ci --prefix tools && npm run check:package
+// Needs a built tree: npm run build && npm ci --prefix tools && node tools/check-package.mjs
 import { execFileSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -12,15 +12,18 @@ const docs = fileURLToPath(new URL("../../docs", import.meta.url));
 /** Pages whose place says what to read first; the others follow by title. */
 const ORDER: Readonly<Record<string, readonly string[]>> = {
   guide: [
-    "quickstart",
-    "library",
-    "troubleshooting",
-    "agents",
-    "images",
-    "adapters",
-    "embeddings",
-    "speculation",
-    "dashboard",
+    ...["quickstart", "library", "tools", "embeddings", "images", "adapters", "speculation", "batches"],
+    ...[
+      "mounting",
+      "agents",
+      "browser",
+      "dashboard",
+      "operations",
+      "cluster",
+      "platforms",
+      "webgpu",
+      "troubleshooting",
+    ],
   ],
   reference: ["server-api", "api", "configuration", "sampling", "errors", "models", "formats"],
   internals: ["architecture", "scheduler", "kv-cache", "attention-plan", "kernels", "cuda", "glossary"],
@@ -70,10 +73,25 @@ export default defineConfig({
     /\.\.\/\.\.\/(README|CONTRIBUTING|CHANGELOG|SECURITY|examples|src|bench|scripts|deploy|models|test|native)/,
     /chat-in-a-tab/,
   ],
+  // The front page has no landmark of its own.
+  transformHtml: (html) => html.replace('class="VPContent is-home"', 'role="main" class="VPContent is-home"'),
+  markdown: {
+    theme: { light: "github-light-high-contrast", dark: "github-dark-high-contrast" },
+    // The empty corner of a table is no header.
+    config: (md) => {
+      md.core.ruler.push("empty-corner", ({ tokens }) => {
+        for (const [i, token] of tokens.entries()) {
+          if (token.type !== "th_open" || tokens[i + 1]?.content !== "") continue;
+          token.tag = "td";
+          tokens[i + 2]!.tag = "td";
+        }
+      });
+    },
+  },
   themeConfig: {
     search: { provider: "local" },
     outline: [2, 3],
     nav: PARTS.map(({ folder, text }) => ({ text, link: pagesOf(folder)[0]!.link, activeMatch: `/${folder}/` })),
-    sidebar: PARTS.map(({ folder, text }) => ({ text, collapsed: folder !== "guide", items: pagesOf(folder) })),
+    sidebar: Object.fromEntries(PARTS.map(({ folder, text }) => [`/${folder}/`, [{ text, items: pagesOf(folder) }]])),
   },
 });

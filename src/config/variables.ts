@@ -13,4 +13,4 @@ export const VARIABLES = {
 } as const;
 
 /** Read by the tests alone. */
-export const TEST_VARIABLES = ["PAGODA_CHROMIUM", "PAGODA_LONG_TESTS"] as const;
+export const TEST_VARIABLES = ["PAGODA_CHROMIUM", "PAGODA_LONG_TESTS", "PAGODA_REQUIRE", "PAGODA_TEST_LIMIT"] as const;

@@ -1,0 +1,4 @@
+import DefaultTheme from "vitepress/theme";
+import "./pagoda.css";
+
+export default DefaultTheme;
