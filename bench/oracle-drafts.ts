@@ -5,9 +5,9 @@
 import { engineConfig } from "../src/config/engine-config.js";
 import { SAMPLING_DEFAULTS } from "../src/core/sampling.js";
 import type { Drafter } from "../src/drafter/drafter.js";
-import { OutputReader } from "../src/engine/client/output-reader.js";
 import { openDevice } from "../src/engine/core/devices.js";
 import { loadEngine } from "../src/engine/core/load.js";
+import { OutputReader } from "../src/engine/outputs.js";
 import { makeRandom } from "../test/support/random.js";
 
 const [model = "", deviceName = "cuda", rowList = "1,32", p = "0.8", guesses = "4", length = "160"] =

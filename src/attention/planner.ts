@@ -7,8 +7,9 @@
 //   balanced  the chunk is searched for each batch, the smallest that fits the workers. Results may differ in the last bits.
 
 import {
-  type AttentionPlan,
+  AttentionPlan,
   aheadOf,
+  grownInts,
   MAX_PARTIAL_ROWS,
   type VisibleRule,
   visibleEnd,
@@ -18,7 +19,6 @@ import type { Batch } from "../core/batch.js";
 import { errorFor } from "../core/errors.js";
 import { alignDown, ceilDiv } from "../core/math.js";
 import { searchKvChunk } from "./kv-chunk.js";
-import { grownInts, PlanArrays } from "./plan-arrays.js";
 
 /** The layers a plan is for. */
 export interface PlanShape {
@@ -72,7 +72,7 @@ export class AttentionPlanner {
   readonly #options: PlannerOptions;
   readonly #pairCost: number;
   readonly #maxPartialRows: number;
-  readonly #plan: PlanArrays;
+  readonly #plan: AttentionPlan;
   readonly #visible: VisibleRule;
 
   // The q tiles of the batch, before they are cut into items.
@@ -100,7 +100,7 @@ export class AttentionPlanner {
     this.#visible = { window, attentionChunk, mostAhead };
     atLeast("attentionChunk", attentionChunk, 0);
     atLeast("mostAhead", mostAhead, 1);
-    this.#plan = new PlanArrays(options.group ?? 0, this.#visible, options.groupSize);
+    this.#plan = new AttentionPlan(options.group ?? 0, this.#visible, options.groupSize);
   }
 
   /**

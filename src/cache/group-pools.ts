@@ -8,12 +8,11 @@
 
 import { NULL_PAGE } from "../core/ids.js";
 import { ceilDiv } from "../core/math.js";
-import type { PageTable } from "../core/page-table.js";
-import type { Request } from "../core/request.js";
+import type { PageTable, Request } from "../core/request.js";
 import { CacheGroup, type GroupOptions } from "./cache-group.js";
 import type { HostTier } from "./host-tier.js";
 import { NO_ENTRY, PageDirectory } from "./page-directory.js";
-import { mediaWords } from "./page-identity.js";
+import { mediaWords } from "./page-hash.js";
 import { openTables } from "./request-pages.js";
 
 /** A page that n requests own counts as an nth for each: PAGE_SHARES / n, rounded down. */

@@ -23,7 +23,7 @@ export class PageDirectory {
   readonly #parent: Int32Array; // [E, 4] identity of the page before it
   readonly #root: Int32Array; // [E] first word of the root: tells tenants apart
   readonly #tokens: Int32Array; // [E, P]
-  /** Of the entries whose tokens media overlap: their words (page-identity.ts), which the identity names too. */
+  /** Of the entries whose tokens media overlap: their words (page-hash.ts), which the identity names too. */
   readonly #media = new Map<number, Int32Array>();
   readonly #pages: Int32Array; // [E, G] NULL_PAGE: the group does not have it
   readonly #bucket: Int32Array; // [power of two] first entry of the bucket

@@ -6,8 +6,7 @@ import { type MediumSpan, NO_MEDIA } from "../core/media.js";
 import type { CacheGroup } from "./cache-group.js";
 import type { GroupPools } from "./group-pools.js";
 import { NO_ENTRY, type PageDirectory } from "./page-directory.js";
-import { HASH_WORDS, hashPage, hashSalt } from "./page-hash.js";
-import { addMedia, identifyPage } from "./page-identity.js";
+import { addMedia, HASH_WORDS, hashPage, hashSalt, identifyPage } from "./page-hash.js";
 
 /** A page boundary of a prefix, as it is known on every machine. */
 export interface PageRecord {
@@ -16,7 +15,7 @@ export interface PageRecord {
   /** First word of the salt's root: tells tenants apart. */
   readonly root: number;
   readonly tokens: Int32Array; // [P]
-  /** Of the media that overlap the tokens: their words (page-identity.ts). */
+  /** Of the media that overlap the tokens: their words (page-hash.ts). */
   readonly media: Int32Array;
 }
 

@@ -6,8 +6,7 @@
 //   state          needs a snapshot at exactly that boundary
 
 import { NULL_PAGE } from "../core/ids.js";
-import type { PageTable } from "../core/page-table.js";
-import type { Request } from "../core/request.js";
+import type { PageTable, Request } from "../core/request.js";
 import type { GroupPools } from "./group-pools.js";
 import { NO_ENTRY } from "./page-directory.js";
 import { hashPages } from "./request-pages.js";

@@ -1,10 +1,8 @@
 // What the cache keeps on a request: its tables, and the identities of its pages.
 
-import { PageTable } from "../core/page-table.js";
-import type { Request } from "../core/request.js";
+import { PageTable, type Request } from "../core/request.js";
 import { sameWords } from "./page-directory.js";
-import { HASH_WORDS, hashSalt } from "./page-hash.js";
-import { identifyPage } from "./page-identity.js";
+import { HASH_WORDS, hashSalt, identifyPage } from "./page-hash.js";
 
 /** A table for each group. Tables live as long as the request, so this allocates once. */
 export function openTables(request: Request, numGroups: number): void {

@@ -16,6 +16,10 @@
 /** Upper bound of numPartials * qTile in a plan, where a planner is not told another: devices size their partial states by it. */
 export const MAX_PARTIAL_ROWS = 16384;
 
+/** What a plan has room for at first. */
+const FIRST_ITEMS = 64;
+const FIRST_MERGES = 16;
+
 /** More keys than any row has. */
 export const ALL_AHEAD = 2 ** 30;
 
@@ -48,31 +52,103 @@ export function visibleEnd({ mostAhead }: VisibleRule, position: number, end: nu
   return Math.min(end, position + mostAhead);
 }
 
-export interface AttentionPlan extends VisibleRule {
+/** Its arrays are reused from step to step, and grown by doubling when a batch needs more than any before it. */
+export class AttentionPlan implements VisibleRule {
   /** The cache group whose pages it is about. */
   readonly group: number;
+  readonly window: number;
+  readonly attentionChunk: number;
+  readonly mostAhead: number;
   /** G = H / K. */
   readonly groupSize: number;
   /** Work units that its items were cut for. */
-  numWorkers: number;
+  numWorkers = 1;
   /** Packed query rows per tile. */
-  qTile: number;
+  qTile = 16;
   /** Keys per chunk, in tokens, a multiple of the page size in balanced mode. */
-  kvChunk: number;
+  kvChunk = 1;
 
-  numItems: number;
-  itemRow: Int32Array; // [numItems] batch row
-  itemQStart: Int32Array; // [numItems] first packed query row of the tile, within the batch row
-  itemKvStart: Int32Array; // [numItems] first key position (absolute), a multiple of kvChunk
-  itemKvEnd: Int32Array; // [numItems] one past the last key position
-  itemPartial: Int32Array; // [numItems] -1: writes its output directly; else the index of its partial
-  itemValid: Uint8Array; // [numItems] 0: padding of a fixed-size (graph) launch, exits at once
+  numItems = 0;
+  itemRow = new Int32Array(FIRST_ITEMS); // [numItems] batch row
+  itemQStart = new Int32Array(FIRST_ITEMS); // [numItems] first packed query row of the tile, within the batch row
+  itemKvStart = new Int32Array(FIRST_ITEMS); // [numItems] first key position (absolute), a multiple of kvChunk
+  itemKvEnd = new Int32Array(FIRST_ITEMS); // [numItems] one past the last key position
+  itemPartial = new Int32Array(FIRST_ITEMS); // [numItems] -1: writes its output directly; else the index of its partial
+  itemValid = new Uint8Array(FIRST_ITEMS); // [numItems] 0: padding of a fixed-size (graph) launch, exits at once
 
   /** Each partial holds qTile packed rows for each kv head. */
-  numPartials: number;
-  numMerges: number;
-  mergeRow: Int32Array; // [numMerges] batch row
-  mergeQStart: Int32Array; // [numMerges] first packed query row of the tile
-  mergePartial: Int32Array; // [numMerges] first partial; the partials of a tile are consecutive, ascending in KV
-  mergeCount: Int32Array; // [numMerges] at least 2; 0: padding of a fixed-size (graph) launch
+  numPartials = 0;
+  numMerges = 0;
+  mergeRow = new Int32Array(FIRST_MERGES); // [numMerges] batch row
+  mergeQStart = new Int32Array(FIRST_MERGES); // [numMerges] first packed query row of the tile
+  mergePartial = new Int32Array(FIRST_MERGES); // [numMerges] first partial; the partials of a tile are consecutive, ascending in KV
+  mergeCount = new Int32Array(FIRST_MERGES); // [numMerges] at least 2; 0: padding of a fixed-size (graph) launch
+
+  constructor(group: number, { window, attentionChunk, mostAhead }: VisibleRule, groupSize: number) {
+    this.group = group;
+    this.window = window;
+    this.attentionChunk = attentionChunk;
+    this.mostAhead = mostAhead;
+    this.groupSize = groupSize;
+  }
+
+  clear(): void {
+    this.numItems = 0;
+    this.numPartials = 0;
+    this.numMerges = 0;
+  }
+
+  addItem(row: number, qStart: number, kvStart: number, kvEnd: number, partial: number): void {
+    const i = this.numItems++;
+    if (i === this.itemRow.length) this.#growItems();
+    this.itemRow[i] = row;
+    this.itemQStart[i] = qStart;
+    this.itemKvStart[i] = kvStart;
+    this.itemKvEnd[i] = kvEnd;
+    this.itemPartial[i] = partial;
+    this.itemValid[i] = 1;
+  }
+
+  addMerge(row: number, qStart: number, firstPartial: number, count: number): void {
+    const i = this.numMerges++;
+    if (i === this.mergeRow.length) this.#growMerges();
+    this.mergeRow[i] = row;
+    this.mergeQStart[i] = qStart;
+    this.mergePartial[i] = firstPartial;
+    this.mergeCount[i] = count;
+  }
+
+  /** Pads to a launch of fixed size: items marked invalid, merges of nothing. Larger plans stay as they are. */
+  pad(numItems: number): void {
+    while (this.numItems < numItems) {
+      this.addItem(0, 0, 0, 0, -1);
+      this.itemValid[this.numItems - 1] = 0;
+    }
+    // A split tile has two items or more, so half the items bounds the merges of every plan of this size.
+    while (this.numMerges < numItems >> 1) this.addMerge(0, 0, 0, 0);
+  }
+
+  #growItems(): void {
+    this.itemRow = grownInts(this.itemRow);
+    this.itemQStart = grownInts(this.itemQStart);
+    this.itemKvStart = grownInts(this.itemKvStart);
+    this.itemKvEnd = grownInts(this.itemKvEnd);
+    this.itemPartial = grownInts(this.itemPartial);
+    const valid = new Uint8Array(this.itemRow.length);
+    valid.set(this.itemValid);
+    this.itemValid = valid;
+  }
+
+  #growMerges(): void {
+    this.mergeRow = grownInts(this.mergeRow);
+    this.mergeQStart = grownInts(this.mergeQStart);
+    this.mergePartial = grownInts(this.mergePartial);
+    this.mergeCount = grownInts(this.mergeCount);
+  }
+}
+
+export function grownInts(old: Int32Array): Int32Array<ArrayBuffer> {
+  const grown = new Int32Array(old.length * 2);
+  grown.set(old);
+  return grown;
 }

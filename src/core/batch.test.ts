@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { ALL_AHEAD, visibleEnd, visibleStart } from "./attention-plan.js";
 import { Batch, MEDIUM_ID } from "./batch.js";
-import { PageTable } from "./page-table.js";
+import { PageTable } from "./request.js";
 
 const ids = (length: number, from = 0) => Int32Array.from({ length }, (_, i) => from + i);
 const part = (column: Int32Array, end: number) => [...column.subarray(0, end)];

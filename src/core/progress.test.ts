@@ -1,9 +1,18 @@
 // What a request's counts say about it, each at its borders.
+
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { makeRequest } from "../../test/support/simulation.js";
-import { canSample, endsWithPrompt, forksAt, hasWaitedLonger, isDecode, isForking, isPrefill } from "./progress.js";
-import { Request } from "./request.js";
+import {
+  canSample,
+  endsWithPrompt,
+  forksAt,
+  hasWaitedLonger,
+  isDecode,
+  isForking,
+  isPrefill,
+  Request,
+} from "./request.js";
 
 /** A prompt of four tokens and `numGenerated` more, of at most three. */
 function requestOf(numGenerated: number, numComputed: number, numPending = 0): Request {

@@ -17,8 +17,8 @@
 // the next row begins there: it computes what was accepted once more (numRewound).
 
 import type { RequestId } from "./ids.js";
+import { ceilDiv } from "./math.js";
 import { type MediumSpan, NO_MEDIA } from "./media.js";
-import { PageTable } from "./page-table.js";
 import type { SamplingParams } from "./sampling.js";
 
 export type RequestState = "waiting" | "running" | "finished";
@@ -272,4 +272,102 @@ export class Request {
     grown.set(this.tokens);
     this.tokens = grown;
   }
+}
+
+/**
+ * A request's pages in one cache group, in sequence order: position p lies in pages[p / P]. Owned by the cache manager.
+ *
+ *   pages   |  null page: behind the window  |  held  |
+ *           0                              first   numPages
+ *
+ * Full and latent groups hold everything (first is 0). A state group has one "page": the slot of the request's working state.
+ */
+export class PageTable {
+  /** Only [first, numPages) count; entries before `first` are the null page. */
+  pages: Int32Array = new Int32Array(8);
+  first = 0;
+  numPages = 0;
+
+  get numHeld(): number {
+    return this.numPages - this.first;
+  }
+
+  reserve(capacity: number): void {
+    if (capacity <= this.pages.length) return;
+    const grown = new Int32Array(Math.max(capacity, this.pages.length * 2));
+    grown.set(this.pages);
+    this.pages = grown;
+  }
+
+  clear(): void {
+    this.first = 0;
+    this.numPages = 0;
+  }
+}
+
+// --- what it has to go, read from its counts -----------------------------------------------------------------------
+
+/**
+ * One generated token to go, and those before it that are computed once more. A pending one may be the last: then there is nothing to compute after it; and a request that no longer runs ahead
+ * waits for it.
+ */
+export function isDecode(request: Request): boolean {
+  return (
+    request.numTokensWithPending - request.numComputed - request.numRewound === 1 &&
+    request.numComputed >= request.promptLen &&
+    (request.numPending === 0 || (request.runsAhead && request.numTokensWithPending < request.maxLength))
+  );
+}
+
+/** A row from `start` on computes the last of its generated tokens: it draws one, and may try guesses beside it. */
+export function isDecoded(request: Request, start: number): boolean {
+  return start >= request.promptLen && request.numComputed === request.numTokens;
+}
+
+/** Prompt tokens to go, or those of a preempted request. Neither this nor isDecode: all its tokens are computed. */
+export function isPrefill(request: Request): boolean {
+  return request.numComputed < request.numTokens && !isDecode(request);
+}
+
+/** Its next token can be computed, and the one after it chosen when that is computed. */
+export function canSample(request: Request): boolean {
+  const { supply, numComputed } = request;
+  return canChoose(request) && (supply === null || supply.endFor(numComputed, numComputed + 1) > numComputed);
+}
+
+/** Behind a pending token its mask comes while the flight computes; behind a draw that was given up (giveUpDraw), once that flight has landed. */
+function canChoose({ readiness, numPending, numInFlight, numComputed, promptLen }: Request): boolean {
+  if (readiness === null) return true;
+  if (numPending > 0) return readiness.isQuick?.() === true;
+  return (numInFlight === 0 || numComputed < promptLen) && readiness.isReady();
+}
+
+/** Its answer may need a further page. Its last token needs none: nothing is computed after it. */
+export function willGrow({ numTokens, maxLength }: Request, pageSize: number): boolean {
+  return maxLength - 1 > ceilDiv(numTokens, pageSize) * pageSize;
+}
+
+/** It ran, and waits to run again. */
+export function isPreempted({ state, numPreemptions }: Request): boolean {
+  return state === "waiting" && numPreemptions > 0;
+}
+
+export function hasWaitedLonger(a: Request, b: Request): boolean {
+  return a.priority < b.priority || (a.priority === b.priority && a.lastServedStep < b.lastServedStep);
+}
+
+/** It asks for no answer: it is over when its prompt is computed. */
+export function endsWithPrompt({ sampling }: Request): boolean {
+  return sampling.maxTokens === 0;
+}
+
+/** The first token of a call with several samples: the others begin from the same logits. */
+export function isForking(request: Request): boolean {
+  const { sampling, sampleIndex, numGenerated } = request;
+  return sampling.n > 1 && sampleIndex === 0 && numGenerated === 0 && !endsWithPrompt(request);
+}
+
+/** Further samples that begin when the request is computed up to `end`: each is a draw from the same logits. */
+export function forksAt(request: Request, end: number): number {
+  return end === request.promptLen && isForking(request) ? request.sampling.n - 1 : 0;
 }

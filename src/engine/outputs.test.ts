@@ -4,8 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { OutputObjects, OutputWriter, type RequestOutput } from "../../test/support/outputs.js";
 import { makeRandom } from "../../test/support/random.js";
-import { OutputReader } from "./client/output-reader.js";
-import { Column, OutputTable, type StepColumns } from "./outputs.js";
+import { Column, OutputReader, OutputTable, type StepColumns } from "./outputs.js";
 
 test("samples come and go: every one gets its own tokens, log-probabilities and notes, in order", () => {
   const random = makeRandom(7);

@@ -9,8 +9,7 @@
 import type { CacheManager, PageCopy } from "../cache/cache-manager.js";
 import { errorFor } from "../core/errors.js";
 import type { RequestId } from "../core/ids.js";
-import { willGrow } from "../core/progress.js";
-import type { FinishReason, Request } from "../core/request.js";
+import { type FinishReason, type Request, willGrow } from "../core/request.js";
 import { ClientShares, shareOf } from "./fair/client-shares.js";
 import { RequestQueue } from "./request-queue.js";
 import type { SharePolicy } from "./share-policy.js";

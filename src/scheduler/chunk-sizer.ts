@@ -1,13 +1,11 @@
 // The next chunk of one prompt: whether it can have one in the step being made, and how long it is. Whose turn it is: share-policy.ts.
 
 import type { CacheManager } from "../cache/cache-manager.js";
-import { canSample, forksAt, isDecode } from "../core/progress.js";
-import type { Request } from "../core/request.js";
+import { canSample, forksAt, isDecode, type Request } from "../core/request.js";
 import type { Admission } from "./admission.js";
 import { lastEnd, nextEnd } from "./chunk-ends.js";
 import { shareOf } from "./fair/client-shares.js";
-import { computesNextPage, type InFlightSteps } from "./in-flight-steps.js";
-import type { StepBuilder } from "./step-builder.js";
+import { computesNextPage, type InFlightSteps, type StepBuilder } from "./step.js";
 
 export class ChunkSizer {
   /** The longest: a multiple of the page size, at most the budget. */

@@ -2,7 +2,7 @@
 
 import { ChunkSizer } from "./chunk-sizer.js";
 import type { SharePolicy } from "./share-policy.js";
-import type { StepBuilder } from "./step-builder.js";
+import type { StepBuilder } from "./step.js";
 
 /** Every chunk costs as much as the longest, as the padded kernel arguments of this mode do. */
 export class FixedChunkSizer extends ChunkSizer {

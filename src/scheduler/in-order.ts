@@ -1,11 +1,10 @@
 // One client's requests: decodes as they come, chunks by order of arrival, the last one makes room. What a chunk is: chunk-sizer.ts.
 
-import { canSample, hasWaitedLonger, isDecode, isPrefill } from "../core/progress.js";
-import type { Request } from "../core/request.js";
+import { canSample, hasWaitedLonger, isDecode, isPrefill, type Request } from "../core/request.js";
 import type { Admission } from "./admission.js";
 import type { ChunkSizer } from "./chunk-sizer.js";
 import type { SharePolicy } from "./share-policy.js";
-import type { StepBuilder } from "./step-builder.js";
+import type { StepBuilder } from "./step.js";
 
 export class InOrder implements SharePolicy {
   readonly #admission: Admission;

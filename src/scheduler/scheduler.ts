@@ -4,13 +4,12 @@
 //   admission.ts     who waits, runs, is finished; preemption when pages run out
 //   share-policy.ts  whose turn it is:   in-order.ts  of one client;   fair/fair-share.ts  of several
 //   chunk-sizer.ts   how long a chunk is
-//   step-builder.ts  the step being made;   in-flight-steps.ts  those that have not landed
+//   step.ts          a step, the one being made, those that have not landed
 
 import type { CacheManager, PageCopy } from "../cache/cache-manager.js";
 import { errorFor } from "../core/errors.js";
 import type { RequestId } from "../core/ids.js";
-import { canSample, isDecode, isDecoded } from "../core/progress.js";
-import type { FinishReason, Request } from "../core/request.js";
+import { canSample, type FinishReason, isDecode, isDecoded, type Request } from "../core/request.js";
 import { type Drafter, MAX_RUN } from "../drafter/drafter.js";
 import { StepWorth } from "../drafter/step-worth.js";
 import { Admission } from "./admission.js";
@@ -18,12 +17,10 @@ import { longestUncut } from "./chunk-ends.js";
 import { ChunkSizer } from "./chunk-sizer.js";
 import { AlternatingSteps, FixedChunkSizer } from "./chunked-mode.js";
 import { FairShare } from "./fair/fair-share.js";
-import { InFlightSteps } from "./in-flight-steps.js";
 import { InOrder } from "./in-order.js";
 import { checkOptions, chunkOf, type SchedulerOptions } from "./options.js";
 import type { SharePolicy } from "./share-policy.js";
-import { Step } from "./step.js";
-import { StepBuilder } from "./step-builder.js";
+import { InFlightSteps, Step, StepBuilder } from "./step.js";
 import { StepCostModel } from "./step-cost-model.js";
 
 export { chunkOf, type SchedulerOptions } from "./options.js";

@@ -9,8 +9,7 @@ import { addWireOutput, PROTOCOL, wordsToText } from "../../src/cluster/bus/wire
 import { isToReplica, isToRouter } from "../../src/cluster/bus/wire-check.js";
 import { ENTRY, readEntry, readSaid } from "../../src/cluster/membership/entry-check.js";
 import { PrefixMap } from "../../src/cluster/router/prefix-map.js";
-import { OutputReader } from "../../src/engine/client/output-reader.js";
-import { OutputTable } from "../../src/engine/outputs.js";
+import { OutputReader, OutputTable } from "../../src/engine/outputs.js";
 import { seeded } from "../support/byte-matcher.js";
 import { entryOf } from "../support/told-cluster.js";
 import { ToldNats } from "../support/told-nats.js";

@@ -1,9 +1,16 @@
 // What an engine gives, as objects: for tests that look at whole outputs, and for those that say what an engine would.
 
 import type { PositionLogprobs } from "../../src/core/sampling.js";
-import { OutputReader, type SampleOutput } from "../../src/engine/client/output-reader.js";
 import type { EngineCore } from "../../src/engine/core/engine-core.js";
-import { NO_NOTE, type OutputNote, OutputTable, type StepColumns, type StepOutputs } from "../../src/engine/outputs.js";
+import {
+  NO_NOTE,
+  type OutputNote,
+  OutputReader,
+  OutputTable,
+  type SampleOutput,
+  type StepColumns,
+  type StepOutputs,
+} from "../../src/engine/outputs.js";
 
 export interface RequestOutput extends OutputNote {
   readonly callId: string;

@@ -2,8 +2,8 @@
 
 import { errorFor } from "../../core/errors.js";
 import { SAMPLING_DEFAULTS, type SamplingParams } from "../../core/sampling.js";
-import { OutputReader } from "../../engine/client/output-reader.js";
 import type { EngineCore } from "../../engine/core/engine-core.js";
+import { OutputReader } from "../../engine/outputs.js";
 import type { OpTimes } from "./timed-device.js";
 import { promptNumbers } from "./trace.js";
 

@@ -1,7 +1,7 @@
 // Runs a trace through an engine of this process and times it as its callers see it.
 
 import type { OptionTable } from "../../config/options.js";
-import { hostMsOf } from "../../engine/core/host-time.js";
+import { hostMsOf } from "../../engine/core/step-recorder.js";
 import type { Engine, EngineStats, RequestTrace } from "../../engine/types.js";
 import { rangeOf } from "./benchmark.js";
 import type { BenchProgress } from "./progress.js";

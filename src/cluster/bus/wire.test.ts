@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { EMPTY_OUTPUT, objectOf, type RequestOutput, sampleOutput } from "../../../test/support/outputs.js";
-import { OutputReader } from "../../engine/client/output-reader.js";
-import { OutputTable } from "../../engine/outputs.js";
+import { OutputReader, OutputTable } from "../../engine/outputs.js";
 import type { RequestTrace } from "../../engine/types.js";
 import { addWireOutput, textToWords, toWireOutput, type WireOutput, wordsToText } from "./wire.js";
 import { isToReplica, isToRouter } from "./wire-check.js";

@@ -3,9 +3,8 @@
 
 import type { PositionLogprobs, SamplingParams } from "../../core/sampling.js";
 import type { Speculation } from "../../core/speculation.js";
-import type { SampleOutput } from "../../engine/client/output-reader.js";
 import type { RequestKind, TextFields, WireError } from "../../engine/messages.js";
-import type { OutputNote, OutputTable } from "../../engine/outputs.js";
+import type { OutputNote, OutputTable, SampleOutput } from "../../engine/outputs.js";
 import type { RequestTrace } from "../../engine/types.js";
 import type { ConstraintSpec } from "../../grammar/constraint.js";
 

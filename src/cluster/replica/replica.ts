@@ -9,11 +9,10 @@
 // Messages may be lost when NATS restarts: `open` and `gone` make good for any of them. A router that is silent for its lease is dead, and
 // its calls are ended.
 
-import type { PagodaError } from "../../core/errors.js";
-import { CapacityError } from "../../core/errors.js";
-import type { SampleOutput } from "../../engine/client/output-reader.js";
+import { CapacityError, type PagodaError } from "../../core/errors.js";
 import { type RelayEngine, textFieldsOf } from "../../engine/client/relay.js";
 import { toWire } from "../../engine/messages.js";
+import type { SampleOutput } from "../../engine/outputs.js";
 import type { Mailbox } from "../bus/mailbox.js";
 import { type AddCall, type ToReplica, toWireOutput, type WireOutput } from "../bus/wire.js";
 import { isToReplica } from "../bus/wire-check.js";

@@ -7,8 +7,7 @@
 //   page name ─> the replicas that hold it, or are about to      one walk over a prompt's pages finds what every replica holds of it
 //   replica   ─> its pages                                       so that those of one that leaves are forgotten
 
-import { HASH_WORDS, hashSalt } from "../../cache/page-hash.js";
-import { identifyPage } from "../../cache/page-identity.js";
+import { HASH_WORDS, hashSalt, identifyPage } from "../../cache/page-hash.js";
 import { CHANGE_WORDS, prefixKey } from "../../cache/prefix-journal.js";
 import { type MediumSpan, NO_MEDIA } from "../../core/media.js";
 import { type PrefixMessage, textToWords } from "../bus/wire.js";

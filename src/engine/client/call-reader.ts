@@ -2,7 +2,7 @@
 // tokens on to another process.
 
 import { errorFor, type PagodaError } from "../../core/errors.js";
-import type { SampleOutput } from "./output-reader.js";
+import type { SampleOutput } from "../outputs.js";
 
 export interface CallReader {
   /** Whether the engine has said anything: a call that has not begun survives a restart of the engine's thread. */

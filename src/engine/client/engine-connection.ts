@@ -5,11 +5,10 @@ import type { PrefixChange } from "../../cache/prefix-journal.js";
 import type { EngineConfig } from "../../config/engine-config.js";
 import { CapacityError, EngineDeadError, errorFor, type PagodaError } from "../../core/errors.js";
 import type { AddMessage, EngineFacts, FromEngine, ToEngine } from "../messages.js";
+import { OutputReader } from "../outputs.js";
 import type { EngineHealth, GenerateOptions } from "../types.js";
 import type { CallChannel, CallReader } from "./call-reader.js";
 import type { EngineHost, StartHost } from "./host.js";
-import { OutputReader } from "./output-reader.js";
-import { Replies } from "./replies.js";
 import { StepLog } from "./step-log.js";
 
 /** Hears how many bytes of weights are loaded. */
@@ -240,5 +239,40 @@ export class KeepAlive {
       clearInterval(this.#timer ?? undefined);
       this.#timer = null;
     }
+  }
+}
+
+interface Question {
+  resolve(value: unknown): void;
+  reject(error: Error): void;
+}
+
+export /** Questions to the engine's thread that it has not answered yet. */
+class Replies {
+  readonly #open = new Map<number, Question>();
+  #numAsked = 0;
+
+  get isEmpty(): boolean {
+    return this.#open.size === 0;
+  }
+
+  /** `post` sends the question under its number. */
+  ask<T>(post: (seq: number) => void): Promise<T> {
+    const seq = this.#numAsked++;
+    return new Promise((resolve, reject) => {
+      this.#open.set(seq, { resolve: resolve as (value: unknown) => void, reject });
+      post(seq);
+    });
+  }
+
+  resolve(seq: number, value: unknown): void {
+    this.#open.get(seq)?.resolve(value);
+    this.#open.delete(seq);
+  }
+
+  /** Nobody is left to answer. */
+  rejectAll(error: Error): void {
+    for (const question of this.#open.values()) question.reject(error);
+    this.#open.clear();
   }
 }

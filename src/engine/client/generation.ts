@@ -4,10 +4,10 @@
 import { errorFor, type PagodaError } from "../../core/errors.js";
 import type { PositionLogprobs } from "../../core/sampling.js";
 import type { StreamDetokenizer } from "../../tokenizer/stream-detokenizer.js";
+import type { SampleOutput } from "../outputs.js";
 import type { GenerateResult, Generation, OutputChunk, RequestTrace, SampleResult } from "../types.js";
 import type { CallChannel, CallReader } from "./call-reader.js";
 import { LiveAnswer } from "./live-answer.js";
-import type { SampleOutput } from "./output-reader.js";
 
 interface Sample {
   readonly detokenizer: StreamDetokenizer;

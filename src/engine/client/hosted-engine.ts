@@ -46,7 +46,6 @@ import type {
   TextTokenizer,
 } from "../types.js";
 import { AdapterNames } from "./adapter-names.js";
-import { addMessage, type CallBounds } from "./add-message.js";
 import { EmbeddingReader } from "./call-reader.js";
 import { chatAnswer, rawAnswer, refusedAnswer, renderedChat } from "./chat/answers.js";
 import { ToolRun } from "./chat/tool-run.js";
@@ -62,7 +61,7 @@ import { type Deliver, type RelayCall, type RelayEngine, RelayReader, textFields
 import { TextTasks } from "./text-tasks.js";
 import { type Asker, TextThread } from "./text-thread.js";
 import { Throttle } from "./throttle.js";
-import { checkResumed } from "./validate.js";
+import { addMessage, type CallBounds, checkResumed } from "./validate.js";
 import { verdictPrompt } from "./verdict-prompt.js";
 
 /** Characters that are tokenised in about ten milliseconds. */

@@ -5,10 +5,10 @@ import type { PrefixChange } from "../../cache/prefix-journal.js";
 import type { PagodaError } from "../../core/errors.js";
 import type { PagesTaken } from "../core/page-exchange.js";
 import type { EngineFacts, RequestKind, ResumedSample, TextFields } from "../messages.js";
+import type { SampleOutput } from "../outputs.js";
 import type { ServedEngine } from "../served-engine.js";
 import type { GenerateOptions } from "../types.js";
 import type { CallChannel, CallReader } from "./call-reader.js";
-import type { SampleOutput } from "./output-reader.js";
 
 export interface RelayCall extends TextFields {
   readonly kind: RequestKind;

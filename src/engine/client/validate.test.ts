@@ -2,8 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { AddMessage, EngineFacts } from "../messages.js";
 import type { GenerateOptions } from "../types.js";
-import { addMessage } from "./add-message.js";
-import { checkConstraint, checkPrompt, checkResumed, checkSampling, checkText } from "./validate.js";
+import { addMessage, checkConstraint, checkPrompt, checkResumed, checkSampling, checkText } from "./validate.js";
 
 const FACTS = { vocabSize: 100, maxContext: 64, poolTokens: 48, pageSize: 16 } as EngineFacts;
 const WIDE = { ...FACTS, poolTokens: Number.POSITIVE_INFINITY };

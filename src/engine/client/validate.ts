@@ -1,5 +1,9 @@
-// The border: what a caller gave becomes checked SamplingParams and token ids, or a RequestError that names the field.
+// The border: what a caller gave becomes a call as it crosses to the engine, every field checked here and trusted behind it, or a
+// RequestError that names the field.
 
+import { randomUUID } from "node:crypto";
+import type { AdapterRef } from "../../adapters/adapter.js";
+import { SALT_END } from "../../cache/page-hash.js";
 import { RequestError } from "../../core/errors.js";
 import {
   SAMPLING,
@@ -11,8 +15,8 @@ import {
 import { isPredictor, type PredictorMethod, SPECULATION_METHODS, type Speculation } from "../../core/speculation.js";
 import { suggest } from "../../core/suggest.js";
 import type { ConstraintSpec, ThoughtsSpec } from "../../grammar/constraint.js";
-import type { AddMessage, EngineFacts, ResumedSample } from "../messages.js";
-import type { GenerateOptions } from "../types.js";
+import type { AddMessage, EngineFacts, RequestKind, ResumedSample, TextFields } from "../messages.js";
+import type { AdapterChoice, GenerateOptions } from "../types.js";
 
 /** Fields of GenerateOptions that are not sampling parameters. */
 const OTHER_FIELDS = [
@@ -219,4 +223,61 @@ function isValidFor(param: SamplingParam, value: unknown, vocabSize: number): bo
 function show(value: unknown): string {
   const text = typeof value === "number" ? String(value) : (JSON.stringify(value) ?? String(value));
   return text.length > 200 ? `${text.slice(0, 200)}...` : text;
+}
+
+/** What the engine itself brings to the check of a call. */
+export interface CallBounds {
+  readonly facts: EngineFacts;
+  /** The model's own sampling. */
+  readonly suggested: Partial<SamplingParams>;
+  /** The engine runs in a thread of its own. */
+  readonly isRemote: boolean;
+  /** Throws for an adapter that nobody knows. */
+  adapterOf(choice: AdapterChoice): AdapterRef;
+  /** A call of this id is under way. */
+  isTaken(callId: string): boolean;
+  /** For a call whose caller chose no seed. */
+  freshSeed(): number;
+}
+
+export function addMessage(
+  bounds: CallBounds,
+  kind: RequestKind,
+  ids: readonly number[],
+  options: GenerateOptions,
+  text: TextFields = {},
+): AddMessage {
+  const { facts, suggested } = bounds;
+  const leastAnswer = options.maxTokens === 0 ? 0 : 1;
+  const prompt = kind === "generate" ? checkPrompt(ids, facts, leastAnswer) : checkText(ids, facts);
+  const sampling = checkSampling(options, suggested, facts, prompt.length, () => bounds.freshSeed());
+  const { priority = 0, salt = "", client = "", editLogits } = options;
+  const constraint = checkConstraint(options.constraint);
+  const speculation = checkSpeculation(options.speculative, facts.predictor);
+  if (!Number.isSafeInteger(priority)) throw invalid("priority", priority, "a whole number");
+  if (typeof salt !== "string" || salt.includes(SALT_END))
+    throw invalid("salt", salt, "a string without the character NUL");
+  if (typeof client !== "string") throw invalid("client", client, "a string");
+  if (editLogits !== undefined && bounds.isRemote) {
+    throw invalid(
+      "editLogits",
+      "a function",
+      "absent: functions cannot cross to the engine's thread; create the engine with worker: false",
+    );
+  }
+  const callId = options.id ?? `req-${randomUUID()}`;
+  if (bounds.isTaken(callId)) throw invalid("id", callId, "unique among running requests");
+  const asked = { prompt, sampling, priority, salt, client, constraint };
+  const adapter = options.adapter === undefined ? {} : { adapter: bounds.adapterOf(options.adapter) };
+  const spoken = speculation === null ? {} : { speculation };
+  return { type: "add", callId, kind, ...text, ...asked, ...adapter, ...spoken, arrivalMs: now() };
+}
+
+function invalid(param: string, value: unknown, expected: string): RequestError {
+  return new RequestError("invalid_value", { param, value: String(value), expected });
+}
+
+/** Milliseconds on a clock that all threads of the process share. */
+function now(): number {
+  return performance.timeOrigin + performance.now();
 }

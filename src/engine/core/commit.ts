@@ -4,8 +4,7 @@
 import type { HeldAdapter } from "../../adapters/adapter-pool.js";
 import { type CacheManager, NO_COPY } from "../../cache/cache-manager.js";
 import { MAX_TOP_LOGPROBS } from "../../core/draws.js";
-import { endsWithPrompt, isForking } from "../../core/progress.js";
-import type { FinishReason, Request } from "../../core/request.js";
+import { endsWithPrompt, type FinishReason, isForking, type Request } from "../../core/request.js";
 import { createSampled, type Sampled } from "../../core/sample-row.js";
 import type { Device, KvPool } from "../../device/device.js";
 import type { Drafter } from "../../drafter/drafter.js";

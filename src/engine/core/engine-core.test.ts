@@ -5,7 +5,7 @@ import { test } from "node:test";
 import { RecordedCore, RecordingDevice } from "../../../test/support/recorded-core.js";
 import { AttentionPlanner } from "../../attention/planner.js";
 import type { ConstraintCompiler, TokenConstraint } from "../../grammar/constraint.js";
-import { OutputReader } from "../client/output-reader.js";
+import { OutputReader } from "../outputs.js";
 
 function aheadCore(): RecordedCore {
   const device = new RecordingDevice();

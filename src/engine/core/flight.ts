@@ -5,11 +5,10 @@
 
 import { Batch } from "../../core/batch.js";
 import { NULL_PAGE } from "../../core/ids.js";
-import { endsWithPrompt, forksAt } from "../../core/progress.js";
+import { endsWithPrompt, forksAt } from "../../core/request.js";
 import { SAMPLING } from "../../core/sampling.js";
-import type { Device, StagedBatch, TokenBuffer } from "../../device/device.js";
+import type { Device, StagedBatch, Tensor, TokenBuffer } from "../../device/device.js";
 import type { Step } from "../../scheduler/scheduler.js";
-import { HostReadback } from "./host-readback.js";
 import { MediaRows } from "./media-rows.js";
 import type { Session } from "./session.js";
 
@@ -168,3 +167,54 @@ export class Flight {
 }
 
 const NULL_PAGES = new Int32Array([NULL_PAGE]);
+
+const BLOCK_BYTES = 2 ** 20;
+
+/**
+ * Rows of numbers that a flight brings back from the device for the host to read when it has landed: logits that a hook edits, hidden states
+ * that become an embedding. Memory is added outside the hot path, in blocks that never move: a copy may be under way.
+ */
+export class HostReadback {
+  readonly #device: Device;
+  readonly #blocks: Float32Array[] = [];
+  readonly #rows: Float32Array[] = []; // views of rows kept
+  #block = 0;
+  /** Floats of the current block in use. */
+  #used = 0;
+
+  constructor(device: Device) {
+    this.#device = device;
+  }
+
+  clear(): void {
+    this.#rows.length = 0;
+    this.#block = 0;
+    this.#used = 0;
+  }
+
+  /** Keeps rows [firstRow, firstRow + n) of x as they are at this point of the flight; returns the index of the first. */
+  keep(x: Tensor, firstRow: number, n: number): number {
+    const first = this.#rows.length;
+    const out = this.#take(n * x.cols);
+    this.#device.readLater(out, x, firstRow, n);
+    for (let i = 0; i < n; i++) this.#rows.push(out.subarray(i * x.cols, (i + 1) * x.cols));
+    return first;
+  }
+
+  row(index: number): Float32Array {
+    return this.#rows[index]!;
+  }
+
+  #take(numFloats: number): Float32Array {
+    while (this.#block < this.#blocks.length && this.#used + numFloats > this.#blocks[this.#block]!.length) {
+      this.#block++;
+      this.#used = 0;
+    }
+    if (this.#block === this.#blocks.length) {
+      this.#blocks.push(this.#device.allocHost(Math.max(numFloats, BLOCK_BYTES / 4)));
+    }
+    const from = this.#used;
+    this.#used += numFloats;
+    return this.#blocks[this.#block]!.subarray(from, this.#used);
+  }
+}

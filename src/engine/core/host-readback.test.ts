@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { ReferenceDevice } from "../../device/reference/reference-device.js";
-import { HostReadback } from "./host-readback.js";
+import { HostReadback } from "./flight.js";
 
 test("rows keep what they were when kept, over as many blocks as they need, and blocks are used again", () => {
   const device = new ReferenceDevice();

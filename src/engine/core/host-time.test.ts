@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { HostClock, hostMsOf } from "./host-time.js";
+import { HostClock, hostMsOf } from "./step-recorder.js";
 
 test("stages begin at nothing, add up, and are forgotten; waiting is no work", () => {
   const clock = new HostClock();

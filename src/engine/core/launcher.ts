@@ -7,14 +7,14 @@ import type { StateCopies } from "../../cache/state-slots.js";
 import type { AttentionPlan } from "../../core/attention-plan.js";
 import { Draws } from "../../core/draws.js";
 import { bucket } from "../../core/math.js";
-import { forksAt } from "../../core/progress.js";
+import { forksAt } from "../../core/request.js";
 import type { Device, StatePool } from "../../device/device.js";
 import type { Caches, Model } from "../../models/model.js";
 import type { Sampler } from "../../sampler/sampler.js";
 import type { Flight } from "./flight.js";
-import type { HostClock } from "./host-time.js";
 import { neededStates } from "./pooling.js";
 import type { Session } from "./session.js";
+import type { HostClock } from "./step-recorder.js";
 
 /** So many alike: the size is worth knowing without padding. */
 const STEADY_STEPS = 64;

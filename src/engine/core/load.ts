@@ -182,12 +182,16 @@ async function loadOn(
     compiler,
     layers: { embed: dense, score: verdict ?? model.scorer ?? null },
     clock,
-    pictures: new PictureRows({
-      eyes,
-      maxBytes: config.imageMemory * 2 ** 20,
-      turnMs: config.targetStepMs || DEFAULT_TURN_MS,
-      clock,
-    }),
+    ...(eyes === null
+      ? {}
+      : {
+          pictures: new PictureRows({
+            eyes,
+            maxBytes: config.imageMemory * 2 ** 20,
+            turnMs: config.targetStepMs || DEFAULT_TURN_MS,
+            clock,
+          }),
+        }),
     predictor:
       predictor === null
         ? null

@@ -7,7 +7,7 @@
 // All integers are little-endian; a machine that is not cannot use the pages either.
 
 import { createHash } from "node:crypto";
-import { MEDIUM_WORDS } from "../../cache/page-identity.js";
+import { MEDIUM_WORDS } from "../../cache/page-hash.js";
 import type { PageRecord } from "../../cache/page-transfer.js";
 
 /** Grows with every change of the layout: what was written in another is not read. */

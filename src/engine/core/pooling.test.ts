@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { POOLINGS, PooledState } from "../../core/pooling.js";
 import { ReferenceDevice } from "../../device/reference/reference-device.js";
-import { HostReadback } from "./host-readback.js";
+import { HostReadback } from "./flight.js";
 import { neededStates, poolChunk } from "./pooling.js";
 import type { Session } from "./session.js";
 

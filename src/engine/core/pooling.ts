@@ -1,7 +1,7 @@
 // The hidden states of a prompt become one vector, chunk by chunk.
 
 import { isOfOneToken, type Pooling } from "../../core/pooling.js";
-import type { HostReadback } from "./host-readback.js";
+import type { HostReadback } from "./flight.js";
 import type { Session } from "./session.js";
 
 /** Positions of a chunk whose hidden states are needed: [from, to), empty where none are. */

@@ -1,9 +1,9 @@
 // What the engine keeps of one sample beside its Request: who asked, how to sample, what to report.
 
 import type { HeldAdapter } from "../../adapters/adapter-pool.js";
+import { pageSalt } from "../../cache/page-hash.js";
 import type { RequestId } from "../../core/ids.js";
 import { checkMedia, type GivenMedium } from "../../core/media.js";
-import { pageSalt } from "../../core/page-salt.js";
 import { PooledState } from "../../core/pooling.js";
 import { Request } from "../../core/request.js";
 import type { PositionLogprobs } from "../../core/sampling.js";
@@ -87,8 +87,7 @@ export class SessionFactory {
   open(message: AddMessage, editLogits: LogitsHook | null, adapter: HeldAdapter | null = null): Session {
     const { sampling, kind, pooling = "last", media = NO_MEDIA } = message;
     const promptLen = this.#isBidirectional ? 0 : message.prompt.length;
-    checkMedia(media, promptLen, this.#hiddenSize, this.#pictures.numRows);
-    const rows = media.length === 0 ? NO_ROWS : this.#pictures.open(media, message.salt);
+    const rows = media.length === 0 ? NO_ROWS : this.#openMedia(media, promptLen, message.salt);
     const state = this.#samplingState(message, editLogits);
     const { method, tokens, prediction } = this.#speculationOf(message, state);
     const request = new Request({
@@ -109,7 +108,7 @@ export class SessionFactory {
     });
     for (const token of message.resumed?.tokens ?? []) request.appendToken(token);
     request.readiness = state.constraint;
-    request.supply = this.#pictures.supplyFor(request, rows);
+    if (rows.length > 0) request.supply = this.#pictures.supplyFor(request, rows);
     return {
       request,
       handle: -1,
@@ -121,6 +120,11 @@ export class SessionFactory {
       pooled: kind === "generate" ? null : new PooledState(pooling, this.#hiddenSize),
       adapter,
     };
+  }
+
+  #openMedia(media: readonly GivenMedium[], promptLen: number, salt: string): readonly MediumRows[] {
+    checkMedia(media, promptLen, this.#hiddenSize, this.#pictures.numRows);
+    return this.#pictures.open(media, salt);
   }
 
   /** Another sample of the same call; its prompt is already computed. */
@@ -149,7 +153,7 @@ export class SessionFactory {
     child.firstScheduledMs = request.firstScheduledMs;
     const constraint = sampling.constraint?.fork() ?? null;
     child.readiness = constraint;
-    child.supply = this.#pictures.supplyFor(child, parent.media);
+    if (parent.media.length > 0) child.supply = this.#pictures.supplyFor(child, parent.media);
     return {
       request: child,
       handle: -1,

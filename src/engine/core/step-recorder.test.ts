@@ -4,7 +4,7 @@ import { RecordedCore } from "../../../test/support/recorded-core.js";
 import { writeTinyCheckpoint } from "../../../test/support/tiny-checkpoint.js";
 import { engineConfig } from "../../config/engine-config.js";
 import { SAMPLING_DEFAULTS } from "../../core/sampling.js";
-import { OutputReader } from "../client/output-reader.js";
+import { OutputReader } from "../outputs.js";
 import type { EngineCore } from "./engine-core.js";
 import { loadEngine } from "./load.js";
 

@@ -5,8 +5,7 @@
 // as long as the others do without fewer rows, all together, than take as long as the step itself. There the product of the clients'
 // rates is greatest (proportional fairness): one row more of those who have many is worth what it costs all others.
 
-import { canSample, isDecode } from "../../core/progress.js";
-import type { Request } from "../../core/request.js";
+import { canSample, isDecode, type Request } from "../../core/request.js";
 import type { RequestQueue } from "../request-queue.js";
 import { type ClientShares, shareOf } from "./client-shares.js";
 

@@ -1,10 +1,10 @@
 // Whose turn it is, against a plain search: each client's prompts in a list, and the least of their first ones by the rules.
+
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
 import { makeRequest, tokensOf } from "../../../test/support/simulation.js";
-import { hasWaitedLonger, isPrefill } from "../../core/progress.js";
-import type { Request } from "../../core/request.js";
+import { hasWaitedLonger, isPrefill, type Request } from "../../core/request.js";
 import { RequestQueue } from "../request-queue.js";
 import { type ClientShare, ClientShares, shareOf } from "./client-shares.js";
 import { FairOrder } from "./fair-order.js";

@@ -2,8 +2,7 @@
 // by how long they have had nothing and waited, then the shorter prompt. Within a client the rules are those of a client alone: the first chunk for
 // whoever has waited longest, further ones by arrival, running before waiting.
 
-import { hasWaitedLonger, isPreempted, isPrefill } from "../../core/progress.js";
-import type { Request } from "../../core/request.js";
+import { hasWaitedLonger, isPreempted, isPrefill, type Request } from "../../core/request.js";
 import type { RequestQueue } from "../request-queue.js";
 import { type ClientShare, type ClientShares, shareOf } from "./client-shares.js";
 

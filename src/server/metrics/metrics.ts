@@ -1,7 +1,7 @@
 // Prometheus metrics of the service. Gauges and totals are read from the engine when scraped; latencies are observed as requests
 // end and steps happen. docs/guide/operations.md maps the names to vLLM's.
 
-import { hostMsOf } from "../../engine/core/host-time.js";
+import { hostMsOf } from "../../engine/core/step-recorder.js";
 import type { Engine, EngineStats, RequestTrace } from "../../engine/types.js";
 import type { Gate } from "../http/gate.js";
 import { type Histogram, Registry, type Samples } from "./registry.js";

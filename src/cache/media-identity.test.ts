@@ -5,8 +5,7 @@ import { test } from "node:test";
 import { makeRequest } from "../../test/support/simulation.js";
 import type { MediumSpan } from "../core/media.js";
 import { CacheManager } from "./cache-manager.js";
-import { HASH_WORDS } from "./page-hash.js";
-import { mediaWords } from "./page-identity.js";
+import { HASH_WORDS, mediaWords } from "./page-hash.js";
 import { hashPages } from "./request-pages.js";
 
 const P = 4;

@@ -1,11 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { ALL_AHEAD } from "../core/attention-plan.js";
-import { PlanArrays } from "./plan-arrays.js";
+import { ALL_AHEAD, AttentionPlan } from "./attention-plan.js";
 
 const ITEM_ARRAYS = ["itemRow", "itemQStart", "itemKvStart", "itemKvEnd", "itemPartial", "itemValid"] as const;
 const MERGE_ARRAYS = ["mergeRow", "mergeQStart", "mergePartial", "mergeCount"] as const;
-const lengths = (plan: PlanArrays, names: readonly (keyof PlanArrays)[]) =>
+const lengths = (plan: AttentionPlan, names: readonly (keyof AttentionPlan)[]) =>
   names.map((name) => (plan[name] as Int32Array).length);
 
 test("a plan before the first batch is one of nothing for one worker", () => {
@@ -21,7 +20,7 @@ test("a plan before the first batch is one of nothing for one worker", () => {
     numItems,
     numPartials,
     numMerges,
-  } = new PlanArrays(3, { window: 8, attentionChunk: 4, mostAhead: 6 }, 2);
+  } = new AttentionPlan(3, { window: 8, attentionChunk: 4, mostAhead: 6 }, 2);
   assert.deepEqual(
     {
       group,
@@ -53,7 +52,7 @@ test("a plan before the first batch is one of nothing for one worker", () => {
 });
 
 test("arrays double together and keep what they hold", () => {
-  const plan = new PlanArrays(0, { window: 0, attentionChunk: 0, mostAhead: ALL_AHEAD }, 1);
+  const plan = new AttentionPlan(0, { window: 0, attentionChunk: 0, mostAhead: ALL_AHEAD }, 1);
   for (let i = 0; i < 64; i++) plan.addItem(i, i + 1, i + 2, i + 3, i + 4);
   for (let i = 0; i < 16; i++) plan.addMerge(i, i + 1, i + 2, i + 3);
   assert.deepEqual(lengths(plan, ITEM_ARRAYS), Array(6).fill(64));
