@@ -1,5 +1,5 @@
 // Does a server under attack still serve? Three runs against `pagoda serve` in a process of its own, as markdown for
-// docs/guide/operations.md:
+// docs/laboratory/serving-under-load.md:
 //   streams   so many at once, a third of them cut at random moments
 //   quiet     good clients alone
 //   hostile   the same good clients beside hostile ones
