@@ -77,3 +77,42 @@ test("a row runs ahead of its own token unless the host must see that token firs
   for (const penalty of [{ repetitionPenalty: 1.1 }, { frequencyPenalty: 0.1 }, { presencePenalty: -0.1 }])
     assert.equal(canRunAhead({ ...sampling, ...penalty }, plain), true);
 });
+
+test("rules that are the host's: the same alone and beside others, for each sample of a call, and told by the seed", async () => {
+  await using engine = await createEngine({ model, device: "reference", numPages: 64, worker: false });
+  const run = async (options: GenerateOptions) => {
+    const all = { maxTokens: 40, seed: 9, ignoreEos: true, ...options };
+    return (await engine.generate("one rule", all).result()).samples.map(({ tokenIds }) => tokenIds);
+  };
+  const few = { temperature: 0, logitBias: Array.from({ length: 8 }, (_, i) => [65 + i, 60] as const) };
+  const dry = { ...few, dryMultiplier: 2, dryAllowedLength: 1 };
+  const xtc = { xtcProbability: 0.5, xtcThreshold: 0.001, temperature: 1 };
+  const [greedy, dried, drawn, excluded] = await Promise.all([
+    run(few),
+    run(dry),
+    run({ temperature: 1, n: 2 }),
+    run({ ...xtc, n: 2 }),
+  ]);
+  assert.deepEqual([await run(dry), await run({ ...xtc, n: 2 })], [dried, excluded]);
+  assert.notDeepEqual(excluded, drawn);
+  assert.notDeepEqual(excluded[0], excluded[1]);
+  assert.deepEqual(await run({ ...xtc, xtcProbability: 0, n: 2 }), drawn);
+  assert.deepEqual(await run({ ...xtc, xtcThreshold: 1, n: 2 }), drawn, "none is so probable");
+  assert.deepEqual(await run({ ...dry, dryPenaltyLastN: 0 }), greedy);
+  const pairs = (tokens: readonly number[]) => new Set(tokens.slice(1).map((id, i) => `${tokens[i]} ${id}`)).size;
+  assert.ok(pairs(greedy[0]!) < pairs(dried[0]!), "it repeats itself less");
+  assert.deepEqual(await run({ ...dry, drySequenceBreakers: [..."ABCDEFGH"] }), greedy, "nothing is left to repeat");
+});
+
+test("an answer that goes round in circles is cut, and says so", async () => {
+  await using engine = await createEngine({ model, device: "reference", numPages: 64, worker: false });
+  const run = async (options: GenerateOptions) => {
+    const all = { maxTokens: 20, temperature: 0, ignoreEos: true, logitBias: [[65, 100]] as const, ...options };
+    const { tokenIds, finishReason, stopReason } = (await engine.generate("one rule", all).result()).samples[0]!;
+    return [tokenIds.length, finishReason, stopReason];
+  };
+  assert.deepEqual(await run({}), [20, "length", null]);
+  assert.deepEqual(await run({ loopCount: 3 }), [3, "length", "repetition"]);
+  assert.deepEqual(await run({ loopCount: 3, loopMinSize: 2 }), [6, "length", "repetition"]);
+  assert.deepEqual(await run({ loopCount: 3, loopMinSize: 7, loopMaxSize: 9 }), [20, "length", null]);
+});

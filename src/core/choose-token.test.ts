@@ -116,3 +116,20 @@ test("borders: who is drawn where sums meet exactly, what a share or a least pro
   assert.equal(chooseToken(f32(2000, 1999.5), open, 0.99), 1, "large logits do not overflow");
   assert.equal(chooseToken(f32(2000, 1999.5), { ...open, topK: 2 }, 0.99), 1);
 });
+
+test("XTC leaves out all tokens that reach the threshold but the least probable one, after the filters, tied ones by their ids", () => {
+  const logits = f32(0, 2, 5, 4.5, 4);
+  const drawn = (rule: Partial<typeof open> & { xtcThreshold?: number }, of = logits) =>
+    new Set(Array.from({ length: 200 }, (_, i) => chooseToken(of, { ...open, ...rule }, i / 200)));
+  for (const filter of [{}, { topK: 5 }, { minP: 1e-6 }, { topP: 0.99999 }]) {
+    assert.deepEqual([...drawn({ ...filter, xtcThreshold: 0.15 })].toSorted(), [0, 1, 4], "of 2, 3 and 4 the last");
+    assert.deepEqual([...drawn({ ...filter, xtcThreshold: 0.25 })].toSorted(), [0, 1, 3, 4]);
+    assert.deepEqual(drawn({ ...filter, xtcThreshold: 0.9 }), drawn(filter), "none reaches it");
+    assert.deepEqual(drawn({ ...filter, xtcThreshold: 0.4 }), drawn(filter), "one alone stays");
+  }
+  assert.deepEqual([...drawn({ topK: 2, xtcThreshold: 0.3 })], [3], "shares are of what the filters left");
+  assert.deepEqual([...drawn({ xtcThreshold: 0.1 }, f32(1, 1, 1, 1))], [3]);
+  assert.deepEqual([...drawn({ topK: 4, xtcThreshold: 0.1 }, f32(1, 1, 1, 1))], [3]);
+  assert.deepEqual([...drawn({ xtcThreshold: 0 }, f32(1, 0, Number.NEGATIVE_INFINITY))], [1]);
+  assert.equal(chooseToken(logits, { ...open, temperature: 0, xtcThreshold: 0.1 }, 0.5), 2, "greedy is greedy");
+});

@@ -5,6 +5,7 @@
 //     top-k                  the k highest logits, ties to the lower id
 //     then top-p             the smallest leading set of those whose share of their sum reaches p
 //     then min-p             of those, the ones with p >= minP * the largest p
+//     then XTC               of those whose share reaches the threshold, all but the least probable one are left out
 //     draw                   the first candidate, in that descending order, whose running sum exceeds uniform * total;
 //                            with no filter at all the candidates are in id order, so that nothing is sorted
 
@@ -13,6 +14,8 @@ export interface ChoiceRule {
   readonly topK: number;
   readonly topP: number;
   readonly minP: number;
+  /** Of XTC; more than 1, or omitted: nothing is left out. */
+  readonly xtcThreshold?: number;
 }
 
 export function chooseToken(logits: Float32Array, rule: ChoiceRule, uniform: number): number {
@@ -22,7 +25,12 @@ export function chooseToken(logits: Float32Array, rule: ChoiceRule, uniform: num
   // A row without one finite logit has no distribution to draw from.
   if (!Number.isFinite(max)) return best;
   if (rule.topK === 0 && rule.topP >= 1 && rule.minP <= 0)
-    return drawUnfiltered(logits, max, rule.temperature, uniform);
+    return drawUnfiltered(
+      rule.xtcThreshold === undefined ? logits : withoutTop(logits, max, rule),
+      max,
+      rule.temperature,
+      uniform,
+    );
   return drawFiltered(logits, max, rule, uniform);
 }
 
@@ -60,6 +68,21 @@ function drawUnfiltered(logits: Float32Array, max: number, temperature: number, 
   return last; // only when rounding leaves sum at target
 }
 
+/** The logits without those that XTC leaves out. */
+function withoutTop(logits: Float32Array, max: number, { temperature, xtcThreshold = 2 }: ChoiceRule): Float32Array {
+  let total = 0;
+  for (let i = 0; i < logits.length; i++) total += weight(logits[i]!, max, temperature);
+  const top: number[] = []; // no more than 1 / threshold of them, but where that is 0
+  for (let i = 0; i < logits.length; i++)
+    if (weight(logits[i]!, max, temperature) >= xtcThreshold * total && logits[i]! > Number.NEGATIVE_INFINITY)
+      top.push(i);
+  if (top.length < 2) return logits;
+  const left = logits.slice();
+  top.sort((a, b) => logits[b]! - logits[a]! || a - b).pop();
+  for (const id of top) left[id] = Number.NEGATIVE_INFINITY;
+  return left;
+}
+
 function drawFiltered(logits: Float32Array, max: number, rule: ChoiceRule, uniform: number): number {
   const { temperature } = rule;
   const ids = sortedCandidates(logits, max, rule);
@@ -85,9 +108,13 @@ function drawFiltered(logits: Float32Array, max: number, rule: ChoiceRule, unifo
 
   total = 0;
   for (let i = 0; i < count; i++) total += weights[i]!;
+  let first = 0;
+  const share = (rule.xtcThreshold ?? Number.POSITIVE_INFINITY) * total;
+  while (first + 1 < count && weights[first + 1]! >= share) first++;
+  for (let i = 0; i < first; i++) total -= weights[i]!;
   const target = uniform * total;
   let sum = 0;
-  for (let i = 0; i < count; i++) {
+  for (let i = first; i < count; i++) {
     sum += weights[i]!;
     if (sum > target) return ids[i]!;
   }

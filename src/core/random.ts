@@ -53,10 +53,16 @@ export function uniformAt(seed: number, sampleIndex: number, position: number): 
   return uniformOf(seed >>> 0, Math.floor(seed / 0x100000000) >>> 0, sampleIndex, position);
 }
 
-/** The same of a seed in two words. Sample -1: the words themselves are what the generator gave. */
-export function uniformOf(seedLow: number, seedHigh: number, sampleIndex: number, position: number): number {
+/** The same of a seed in two words. Sample -1: the words themselves are what the generator gave. `stream`: other numbers of the same draw. */
+export function uniformOf(
+  seedLow: number,
+  seedHigh: number,
+  sampleIndex: number,
+  position: number,
+  stream = 0,
+): number {
   if (sampleIndex < 0) return fraction(seedLow, seedHigh);
-  philox4x32(block, position, sampleIndex, 0, 0, seedLow >>> 0, seedHigh >>> 0);
+  philox4x32(block, position, sampleIndex, stream, 0, seedLow >>> 0, seedHigh >>> 0);
   return fraction(block[0]!, block[1]!);
 }
 

@@ -53,7 +53,7 @@ export function keepTokens(rows: Int32Array, { ints, lists, count }: Draws): voi
 
 /**
  * Gives entry `to` of `out` what draw `draw` asks for. logits [V] are those of its logit row as the model gave them; `rows` are the device's;
- * `hook` edits the copy that is chosen from, last.
+ * `hook` edits the copy that is chosen from, last; `xtc` leaves out the most probable tokens. Both are the host's alone.
  */
 export function sampleRow(
   out: Sampled,
@@ -63,6 +63,7 @@ export function sampleRow(
   draw: number,
   rows: Int32Array = NO_ROWS,
   hook: ((values: Float32Array) => void) | null = null,
+  xtc: Xtc | null = null,
 ): void {
   const { ints } = draws;
   const at = draw * DRAW_WORDS;
@@ -71,7 +72,7 @@ export function sampleRow(
     const values = logits.slice();
     edit(values, draws, at, rows);
     hook?.(values);
-    token = choose(values, draws, at, rows);
+    token = choose(values, draws, at, rows, xtc);
     if (!(values[token]! > Number.NEGATIVE_INFINITY)) token = -1;
   }
   out.ids[to] = token;
@@ -93,20 +94,30 @@ function rowOf({ ints, lists }: Draws, at: number, rows: Int32Array): Int32Array
   return row < 0 ? lists.subarray(-row - 1) : rows.subarray(row);
 }
 
-function choose(values: Float32Array, draws: Draws, at: number, rows: Int32Array): number {
+/** Of a draw that XTC is for. */
+export interface Xtc {
+  readonly probability: number;
+  readonly threshold: number;
+}
+
+/** Of the draw's random numbers the one that says whether XTC leaves anything out. */
+const XTC_STREAM = 1;
+
+function choose(values: Float32Array, draws: Draws, at: number, rows: Int32Array, xtc: Xtc | null): number {
   const { ints } = draws;
   if ((ints[at + DRAW.flags]! & FLAG.isDrawn) === 0) return chooseToken(values, GREEDY, 0);
   const row = rowOf(draws, at, rows);
   const floats = floatsOf(row);
+  const uniformIn = (stream: number): number =>
+    uniformOf(row[ROW.seedLow]!, row[ROW.seedHigh]!, ints[at + DRAW.sample]!, ints[at + DRAW.position]!, stream);
   const rule: ChoiceRule = {
     temperature: floats[ROW.temperature]!,
     topK: row[ROW.topK]!,
     topP: floats[ROW.topP]!,
     minP: floats[ROW.minP]!,
+    ...(xtc !== null && uniformIn(XTC_STREAM) < xtc.probability ? { xtcThreshold: xtc.threshold } : {}),
   };
-  const { seedLow, seedHigh } = ROW;
-  const uniform = uniformOf(row[seedLow]!, row[seedHigh]!, ints[at + DRAW.sample]!, ints[at + DRAW.position]!);
-  return chooseToken(values, rule, uniform);
+  return chooseToken(values, rule, uniformIn(0));
 }
 
 const GREEDY: ChoiceRule = { temperature: 0, topK: 0, topP: 1, minP: 0 };

@@ -112,6 +112,7 @@ function outputOf(callId: string, index: number, random: (n: number) => number):
   return {
     ...{ callId, index, tokens, logprobs: hasLogprobs ? logprobs : null, finishReason },
     stopToken: finishReason === null ? -1 : random(2) * 7 - 1,
+    isLoop: finishReason !== null && random(2) === 0,
     promptLogprobs: random(9) === 0 ? [null, { id: 1, logprob: -1, top: [] }] : null,
     vector: finishReason !== null && random(2) === 0 ? Float32Array.of(1, 2) : null,
     trace: null,

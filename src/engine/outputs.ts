@@ -48,6 +48,8 @@ export interface OutputNote {
   readonly finishReason: FinishReason | null;
   /** The id of the stop token that ended it; -1 for none. */
   readonly stopToken: number;
+  /** It was ended because it repeated itself. */
+  readonly isLoop: boolean;
   readonly promptLogprobs: readonly (PositionLogprobs | null)[] | null;
   readonly vector: Float32Array | null;
   readonly trace: RequestTrace | null;
@@ -61,6 +63,7 @@ export interface RowNote extends OutputNote {
 export const NO_NOTE: OutputNote = {
   finishReason: null,
   stopToken: -1,
+  isLoop: false,
   promptLogprobs: null,
   vector: null,
   trace: null,

@@ -75,7 +75,7 @@ export interface OutputChunk {
   readonly promptLogprobs: readonly (PositionLogprobs | null)[] | null;
   /** Set on the last chunk of a sample. */
   readonly finishReason: FinishReason | null;
-  /** The stop string or token id that ended the sample, when one did. */
+  /** The stop string or token id that ended the sample, when one did; "repetition" where `loopCount` did. */
   readonly stopReason: string | number | null;
 }
 

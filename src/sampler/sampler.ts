@@ -7,6 +7,7 @@ import type { Request } from "../core/request.js";
 import { createSampled, NO_ROWS, type Sampled, sampleRow } from "../core/sample-row.js";
 import type { PositionLogprobs, SamplingParams, TokenLogprob } from "../core/sampling.js";
 import type { TokenConstraint } from "../grammar/constraint.js";
+import { Dry } from "./dry.js";
 import { type KeptRow, RowTable } from "./row-table.js";
 
 /** Edits one row of logits in place; given by the caller of an in-process engine. */
@@ -104,17 +105,44 @@ export class Sampler {
     if ((flags & FLAG.penalties) !== 0) draws.setTokens(tokens, penalizedFrom(sampling, promptLen) + numHeld, position);
   }
 
-  /** Chooses the next token of a request with a hook. Throws when every token is forbidden, and what a constraint or hook throws. */
+  /** Chooses the next token of a request with a hook, or with rules that are the host's. Throws when every token is forbidden, and what a constraint or hook throws. */
   choose(run: Run, logits: Float32Array, request: Request, state: SamplingState): void {
     const draws = this.#hookDraws;
     const { tokens, numTokens, promptLen } = request;
     draws.clear();
     this.addDraw(draws, 0, request, state, numTokens);
-    sampleRow(this.#hooked, 0, logits, draws, 0, NO_ROWS, (values) =>
-      state.editLogits?.(values, { tokens: tokens.subarray(0, numTokens), promptLen }),
-    );
+    const { xtcProbability, xtcThreshold } = request.sampling;
+    const xtc = xtcProbability > 0 ? { probability: xtcProbability, threshold: xtcThreshold } : null;
+    const edit = (values: Float32Array): void =>
+      state.editLogits?.(values, { tokens: tokens.subarray(0, numTokens), promptLen });
+    sampleRow(this.#hooked, 0, logits, draws, 0, NO_ROWS, edit, xtc);
     takeDrawn(run, this.#hooked, 0, request);
   }
+}
+
+/** The hook of a request: the caller's, behind the rules that no device has. null: a device does all of it. */
+export function hostHook(
+  sampling: SamplingParams,
+  own: LogitsHook | null,
+  tokenText: (token: number) => string,
+): LogitsHook | null {
+  const { dryMultiplier, drySequenceBreakers, xtcProbability } = sampling;
+  if (dryMultiplier === 0 || sampling.dryPenaltyLastN === 0)
+    return own ?? (xtcProbability > 0 ? () => undefined : null);
+  const dry = new Dry({
+    multiplier: dryMultiplier,
+    base: sampling.dryBase,
+    allowedLength: sampling.dryAllowedLength,
+    lastTokens: sampling.dryPenaltyLastN,
+    isBreaker: (token) => {
+      const text = tokenText(token);
+      return drySequenceBreakers.some((breaker) => text.includes(breaker));
+    },
+  });
+  return (logits, context) => {
+    dry.edit(logits, context.tokens);
+    own?.(logits, context);
+  };
 }
 
 /** What a draw takes of the row: until enough tokens are out, what ends the answer is forbidden. */

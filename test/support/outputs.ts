@@ -37,11 +37,11 @@ export class OutputObjects {
 /** A copy that stays. */
 export function objectOf(output: SampleOutput): RequestOutput {
   const { callId, index, numTokens, note } = output;
-  const { finishReason, stopToken, promptLogprobs, vector, trace, error } = note;
+  const { finishReason, stopToken, isLoop, promptLogprobs, vector, trace, error } = note;
   const tokens = Array.from({ length: numTokens }, (_, i) => output.tokenAt(i));
   const logprobs = tokens.flatMap((_, i) => output.logprobsAt(i) ?? []);
   const said = { callId, index, tokens, logprobs: logprobs.length === 0 ? null : logprobs };
-  return { ...said, finishReason, stopToken, promptLogprobs, vector, trace, error };
+  return { ...said, finishReason, stopToken, isLoop, promptLogprobs, vector, trace, error };
 }
 
 const READERS = new WeakMap<EngineCore, OutputObjects>();

@@ -57,6 +57,7 @@ const OUTPUT: Shape = {
   logprobs: maybe(list(list(orNull(number)))),
   finishReason: maybe(text),
   stopToken: maybe(number),
+  isLoop: maybe((value) => value === true),
   promptLogprobs: maybe(list(orNull(list(orNull(number))))),
   vector: maybe(text),
   trace: maybe(object),

@@ -32,6 +32,7 @@ test("an output comes over the wire as it was; what it does not have is left out
       { id: 6, logprob: Number.NEGATIVE_INFINITY, top: [] },
     ],
     finishReason: "stop",
+    isLoop: true,
     stopToken: 0,
     promptLogprobs: [null, { id: 7, logprob: -1, top: [] }],
     vector: Float32Array.of(9, 1.5, -2).subarray(1),
@@ -40,7 +41,7 @@ test("an output comes over the wire as it was; what it does not have is left out
   };
   const wire = toWireOutput("7", 4, sampleOutput(full));
   assert.deepEqual(wire, {
-    ...{ id: "7", at: 4, index: 2, tokens: [5, 6], finishReason: "stop", stopToken: 0, trace },
+    ...{ id: "7", at: 4, index: 2, tokens: [5, 6], finishReason: "stop", stopToken: 0, isLoop: true, trace },
     logprobs: [
       [5, -0.5, 5, -0.5, 6, null],
       [6, null],

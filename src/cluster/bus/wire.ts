@@ -85,6 +85,7 @@ export interface WireOutput {
   readonly logprobs?: readonly WireLogprobs[];
   readonly finishReason?: OutputNote["finishReason"];
   readonly stopToken?: number;
+  readonly isLoop?: true;
   readonly promptLogprobs?: readonly (WireLogprobs | null)[];
   readonly vector?: string;
   readonly trace?: RequestTrace;
@@ -97,7 +98,7 @@ type WireLogprobs = readonly (number | null)[];
 /** What a sample got, as it goes over the wire; `at` of its tokens have gone before. */
 export function toWireOutput(id: string, at: number, output: SampleOutput): WireOutput {
   const { index, numTokens, note } = output;
-  const { finishReason, stopToken, promptLogprobs, vector, trace, error } = note;
+  const { finishReason, stopToken, isLoop, promptLogprobs, vector, trace, error } = note;
   const tokens = Array.from({ length: numTokens }, (_, i) => output.tokenAt(i));
   const hasLogprobs = numTokens > 0 && output.logprobsAt(0) !== null;
   return {
@@ -108,6 +109,7 @@ export function toWireOutput(id: string, at: number, output: SampleOutput): Wire
     ...(hasLogprobs ? { logprobs: tokens.map((_, i) => flatten(output.logprobsAt(i)!)) } : {}),
     ...(finishReason === null ? {} : { finishReason }),
     ...(stopToken < 0 ? {} : { stopToken }),
+    ...(isLoop ? { isLoop } : {}),
     ...(promptLogprobs === null
       ? {}
       : { promptLogprobs: promptLogprobs.map((entry) => (entry === null ? null : flatten(entry))) }),
@@ -129,7 +131,7 @@ export function addWireOutput(outputs: OutputTable, handle: number, wire: WireOu
   }
   const promptLogprobs = wire.promptLogprobs?.map((entry) => (entry === null ? null : unflatten(entry))) ?? null;
   const vector = wire.vector === undefined ? null : floatsOf(wire.vector);
-  const note = { finishReason, stopToken, promptLogprobs, vector, trace, error };
+  const note = { finishReason, stopToken, isLoop: wire.isLoop === true, promptLogprobs, vector, trace, error };
   const isPlain = finishReason === null && promptLogprobs === null && error === null;
   outputs.addRow(handle, isPlain ? null : note);
 }

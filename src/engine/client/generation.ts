@@ -84,7 +84,7 @@ export class TextGeneration extends LiveAnswer<OutputChunk, GenerateResult> impl
   }
 
   #append(sample: Sample, output: SampleOutput): void {
-    const { finishReason, trace, stopToken } = output.note;
+    const { finishReason, trace, stopToken, isLoop } = output.note;
     if (sample.stopString === null) this.#appendTokens(sample, output);
     if (finishReason === null) {
       // Stop strings are only seen here, where the text is.
@@ -93,7 +93,7 @@ export class TextGeneration extends LiveAnswer<OutputChunk, GenerateResult> impl
     }
     sample.trace = trace;
     sample.finishReason = sample.stopString === null ? finishReason : "stop";
-    sample.stopReason = sample.stopString ?? (stopToken >= 0 ? stopToken : null);
+    sample.stopReason = sample.stopString ?? (stopToken >= 0 ? stopToken : isLoop ? "repetition" : null);
   }
 
   #appendTokens(sample: Sample, output: SampleOutput): void {

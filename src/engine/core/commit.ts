@@ -10,6 +10,7 @@ import type { Device, KvPool } from "../../device/device.js";
 import type { Drafter } from "../../drafter/drafter.js";
 import type { HostLayer } from "../../models/blocks/host-layers.js";
 import type { Caches } from "../../models/model.js";
+import { endsInLoop } from "../../sampler/dry.js";
 import { type LogitsHook, logprobsAt, type Run, type Sampler, takeDrawn } from "../../sampler/sampler.js";
 import type { Scheduler } from "../../scheduler/scheduler.js";
 import { type AddMessage, toWire } from "../messages.js";
@@ -251,7 +252,8 @@ export class Commit {
     if (finishReason !== null) {
       const token = sampled.ids[first + count - 1]!;
       const stopToken = finishReason === "stop" && isIn(session.sampling.stopIds, token) ? token : -1;
-      this.#end(session, finishReason, { stopToken, promptLogprobs });
+      const isLoop = finishReason === "length" && loops(request, numBefore + count);
+      this.#end(session, finishReason, { stopToken, isLoop, promptLogprobs });
     } else this.#outputs.addRow(session.handle, promptLogprobs === null ? null : { promptLogprobs });
   }
 
@@ -360,7 +362,13 @@ function endAfter(
   }
   const isStop = isStopId && numTokens - request.promptLen > request.sampling.minTokens;
   if (isStop || constraint?.isDone() === true) return "stop";
-  return numTokens >= request.maxLength ? "length" : null;
+  return numTokens >= request.maxLength || loops(request, numTokens) ? "length" : null;
+}
+
+/** Whether the answer, of so many tokens with its prompt, repeats itself more often than it may. */
+function loops({ tokens, promptLen, sampling }: Request, numTokens: number): boolean {
+  const { loopCount, loopMinSize, loopMaxSize } = sampling;
+  return loopCount > 1 && endsInLoop(tokens.subarray(promptLen, numTokens), loopCount, loopMinSize, loopMaxSize);
 }
 
 /** In a list of a few: without the call of includes(), for each row of every step. */

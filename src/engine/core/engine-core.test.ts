@@ -44,7 +44,7 @@ test("the trace of an answer: what it took, and when", () => {
   engine.drain(); // 915, 925, 935, 945
   const outputs = engine.outputs();
   assert.deepEqual(outputs[0], {
-    ...{ callId: "a", index: 0, tokens: [11], logprobs: null, finishReason: null, stopToken: -1 },
+    ...{ callId: "a", index: 0, tokens: [11], logprobs: null, finishReason: null, stopToken: -1, isLoop: false },
     ...{ promptLogprobs: null, vector: null, trace: null, error: null },
   });
   assert.deepEqual(

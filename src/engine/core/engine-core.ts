@@ -43,6 +43,8 @@ export interface EngineParts {
   readonly maxContext: number;
   readonly eosIds: readonly number[];
   readonly compiler: ConstraintCompiler | null;
+  /** The text of a token; left out: the model has no tokenizer. */
+  readonly tokenText?: (token: number) => string;
   /** What pooled hidden states go through; left out: nothing. */
   readonly layers?: VectorLayers;
   readonly clock: () => number;

@@ -180,6 +180,7 @@ async function loadOn(
     maxContext: Math.min(maxContext, cache.maxTokens),
     eosIds: checkpoint.eosIds,
     compiler,
+    tokenText: textsOf(checkpoint),
     layers: { embed: dense, score: verdict ?? model.scorer ?? null },
     clock,
     ...(eyes === null
@@ -292,6 +293,11 @@ function pageKey(config: EngineConfig, model: string, device: Device, caches: Ca
   const { numerics } = device.info;
   const dtypes = caches.map((pool) => ("dtype" in pool.spec ? pool.spec.dtype : "f32"));
   return { version: packageVersion(), records: RECORD_FORMAT, model, quantize, maxContext, dtypes, numerics };
+}
+
+function textsOf({ tokenizer }: Checkpoint): (token: number) => string {
+  const utf8 = new TextDecoder();
+  return (token) => (tokenizer === null ? "" : utf8.decode(tokenizer.tokenBytes(token)));
 }
 
 /** Structured output needs to know what text each token is. */

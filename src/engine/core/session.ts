@@ -12,7 +12,7 @@ import { MAX_RUN } from "../../drafter/drafter.js";
 import type { ConstraintCompiler } from "../../grammar/constraint.js";
 import { openConstraint } from "../../grammar/thoughts.js";
 import { KeptRow } from "../../sampler/row-table.js";
-import { canRunAhead, type LogitsHook, type SamplingState } from "../../sampler/sampler.js";
+import { canRunAhead, hostHook, type LogitsHook, type SamplingState } from "../../sampler/sampler.js";
 import type { AddMessage, RequestKind } from "../messages.js";
 import type { RequestTrace } from "../types.js";
 import { type MediumRows, NO_ROWS } from "./media-rows.js";
@@ -52,6 +52,8 @@ export interface SessionOptions {
   readonly isBidirectional: boolean;
   /** Masks may come when their step computes already: a row that lacks its own can compute its last token once more. */
   readonly takesLateMasks?: boolean;
+  /** The text of a token, for rules about texts; left out: the model has no tokenizer. */
+  readonly tokenText?: (token: number) => string;
   /** How tokens are guessed for requests that do not say; left out: for none at all. */
   readonly speculation?: EngineSpeculation | null;
   /** Makes rows of pictures; left out: there are none. */
@@ -71,9 +73,11 @@ export class SessionFactory {
   readonly #speculation: EngineSpeculation | null;
   readonly #pictures: PictureRows;
   readonly #takesLateMasks: boolean;
+  readonly #tokenText: (token: number) => string;
 
   constructor(options: SessionOptions) {
     this.#pictures = options.pictures ?? BLIND;
+    this.#tokenText = options.tokenText ?? (() => "");
     const { eosIds, compiler, hiddenSize, maxContext } = options;
     this.#isBidirectional = options.isBidirectional;
     this.#takesLateMasks = options.takesLateMasks ?? false;
@@ -190,7 +194,7 @@ export class SessionFactory {
       stopIds,
       constraint:
         constraint === null ? null : openConstraint(this.#compiler!, constraint, resumed?.tokens ?? [], stopIds),
-      editLogits,
+      editLogits: hostHook(sampling, editLogits, this.#tokenText),
       row: KeptRow.of(sampling, prompt.length, stopIds),
     };
   }

@@ -156,7 +156,7 @@ function event(type: string, fields: Record<string, unknown>): ServerEvent {
 }
 
 function endOf({ finishReason, stopReason, hasCalls }: TurnEnd): Record<string, unknown> {
-  const sequence = typeof stopReason === "string" ? stopReason : null;
+  const sequence = finishReason === "stop" && typeof stopReason === "string" ? stopReason : null;
   const reason =
     finishReason === "length" ? "max_tokens" : sequence !== null ? "stop_sequence" : hasCalls ? "tool_use" : "end_turn";
   return { stop_reason: reason, stop_sequence: sequence };

@@ -1,7 +1,7 @@
 // The sampling fields that chat and text completions share, and their way to the engine's options.
 
 import { z } from "zod";
-import { SAMPLING, type SamplingKey, type SamplingParam } from "../../core/sampling.js";
+import { SAMPLING, type SamplingKey, type SamplingParam, type SamplingParams } from "../../core/sampling.js";
 import { SPECULATION_METHODS } from "../../core/speculation.js";
 import type { GenerateOptions } from "../../engine/types.js";
 import type { ConstraintSpec } from "../../grammar/constraint.js";
@@ -128,6 +128,13 @@ export const samplingFields = {
         "takes json, regex, grammar or choice",
       ),
   ).meta({ description: "The guided_ fields under their newer name." }),
+  repetition_detection: maybe(
+    z.strictObject({
+      max_pattern_size: fieldOf("loopMaxSize"),
+      min_pattern_size: maybe(fieldOf("loopMinSize", { min: 0 })),
+      min_count: fieldOf("loopCount"),
+    }),
+  ).meta({ description: "Ends an answer whose last tokens are one pattern, min_count times in a row." }),
   speculative: maybe(
     z.union([
       z.boolean(),
@@ -162,6 +169,7 @@ export function samplingOptions(body: SamplingBody): GenerateOptions {
     priority: body.priority,
     constraint: constraintOf(body),
     speculative: speculativeOf(body),
+    ...loopOf(body),
   };
   for (const [key, param] of TABLE) {
     const value = param.api === null ? null : body[param.api as keyof SamplingBody];
@@ -181,6 +189,13 @@ function optionOf({ type }: SamplingParam, value: unknown): unknown {
 /** Without the fields that were null or absent: the engine's defaults hold for them. */
 function given(options: Record<string, unknown>): Record<string, unknown> {
   return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== null && value !== undefined));
+}
+
+/** vLLM's form; it has no smallest size where that is 0. */
+function loopOf({ repetition_detection: loop }: SamplingBody): Partial<SamplingParams> {
+  if (loop == null) return {};
+  const { min_count: loopCount, max_pattern_size: loopMaxSize, min_pattern_size: least } = loop;
+  return { loopCount, loopMaxSize, loopMinSize: Math.max(1, least ?? 1) };
 }
 
 function speculativeOf(body: SamplingBody): GenerateOptions["speculative"] | null {

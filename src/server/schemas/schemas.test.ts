@@ -15,6 +15,7 @@ import { chatSchema } from "../openai/chat-schema.js";
 import { completionSchema } from "../openai/completions-schema.js";
 import { responseSchema } from "../openai/responses-schema.js";
 import { detokenizeSchema, tokenizeSchema } from "./others.js";
+import { samplingOptions } from "./sampling.js";
 import { embeddingSchema, rerankSchema, scoreSchema } from "./texts.js";
 
 /** Of a field: values that are taken, and values that are not. */
@@ -266,4 +267,18 @@ test("Ollama's routes", () => {
   );
   check(ollamaEmbeddingsSchema, { model: "m", prompt: "" }, { options });
   check(ollamaShowSchema, {}, { model: [["m"], [1]] });
+});
+
+test("vLLM's detection of repetitions, and the samplers that llama.cpp's clients ask for", () => {
+  const optionsOf = (body: object) =>
+    samplingOptions(chatSchema.parse({ messages: [{ role: "user", content: "a" }], ...body }));
+  const { loopCount, loopMinSize, loopMaxSize } = optionsOf({
+    repetition_detection: { max_pattern_size: 9, min_pattern_size: 0, min_count: 3 },
+  });
+  assert.deepEqual([loopCount, loopMinSize, loopMaxSize], [3, 1, 9]);
+  assert.equal(chatSchema.safeParse({ messages: [], repetition_detection: { min_count: 3 } }).success, false);
+  const { dryMultiplier, drySequenceBreakers, xtcProbability } = optionsOf({
+    ...{ dry_multiplier: 0.8, dry_sequence_breakers: ["\n"], xtc_probability: 0.5 },
+  });
+  assert.deepEqual([dryMultiplier, drySequenceBreakers, xtcProbability], [0.8, ["\n"], 0.5]);
 });
