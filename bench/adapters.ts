@@ -11,7 +11,7 @@ import { parseArgs } from "node:util";
 import { engineConfig } from "../src/config/engine-config.js";
 import { SAMPLING_DEFAULTS } from "../src/core/sampling.js";
 import { openCheckpoint } from "../src/engine/checkpoint.js";
-import { type LoadedEngine, loadEngine } from "../src/engine/core/load.js";
+import { type LoadedEngine, loadEngine } from "../src/engine/core/load/load.js";
 import { type SafetensorsEntry, writeSafetensors } from "../test/support/safetensors-writer.js";
 
 const { values, positionals } = parseArgs({

@@ -9,7 +9,7 @@ import { OpTimes } from "../src/cli/bench/timed-device.js";
 import { engineConfig } from "../src/config/engine-config.js";
 import { CudaDevice } from "../src/device/cuda/cuda-device.js";
 import type { TraceRecord } from "../src/device/cuda/trace.js";
-import { loadEngine } from "../src/engine/core/load.js";
+import { loadEngine } from "../src/engine/core/load/load.js";
 
 const [model = "", rowList = "1,32,256", context = "512"] = process.argv.slice(2);
 const STEPS = 24;

@@ -17,8 +17,8 @@ import type { Device } from "../src/device/device.js";
 import { availableMemory } from "../src/device/host.js";
 import { nodeWasmHost } from "../src/device/wasm/node-host.js";
 import { WasmDevice } from "../src/device/wasm/wasm-device.js";
-import { openDevice } from "../src/engine/core/devices.js";
-import { loadEngine } from "../src/engine/core/load.js";
+import { openDevice } from "../src/engine/core/load/devices.js";
+import { loadEngine } from "../src/engine/core/load/load.js";
 import { resolveModel } from "../src/formats/hub/hub.js";
 
 const PREFILL = 32;

@@ -4,7 +4,7 @@
 
 import { engineConfig } from "../src/config/engine-config.js";
 import { SAMPLING_DEFAULTS } from "../src/core/sampling.js";
-import { loadEngine } from "../src/engine/core/load.js";
+import { loadEngine } from "../src/engine/core/load/load.js";
 
 const [model = "", device = "cuda", length = "4000"] = process.argv.slice(2);
 const tokens = Number(length);

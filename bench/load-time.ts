@@ -14,7 +14,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { bytesOf, type TensorDtype } from "../src/core/tensor.js";
 import { openCheckpoint } from "../src/engine/checkpoint.js";
-import { openDevice } from "../src/engine/core/devices.js";
+import { openDevice } from "../src/engine/core/load/devices.js";
 import { familyOf } from "../src/models/registry.js";
 import { f32, text, u32, u64 } from "../test/support/gguf-writer.js";
 import { FileWriter } from "./checkpoint/file-writer.js";

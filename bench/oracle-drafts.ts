@@ -5,8 +5,8 @@
 import { engineConfig } from "../src/config/engine-config.js";
 import { SAMPLING_DEFAULTS } from "../src/core/sampling.js";
 import type { Drafter } from "../src/drafter/drafter.js";
-import { openDevice } from "../src/engine/core/devices.js";
-import { loadEngine } from "../src/engine/core/load.js";
+import { openDevice } from "../src/engine/core/load/devices.js";
+import { loadEngine } from "../src/engine/core/load/load.js";
 import { OutputReader } from "../src/engine/outputs.js";
 import { makeRandom } from "../test/support/random.js";
 

@@ -8,7 +8,7 @@ import { execSync } from "node:child_process";
 import { closeSync, openSync, writeSync } from "node:fs";
 import { parseArgs } from "node:util";
 import { bytesOf, type TensorDtype } from "../src/core/tensor.js";
-import { openDevice } from "../src/engine/core/devices.js";
+import { openDevice } from "../src/engine/core/load/devices.js";
 import { openMmproj } from "../src/formats/gguf/mmproj/mmproj.js";
 import { visionOf } from "../src/models/vision/registry.js";
 import type { Frame } from "../src/vision/processor.js";

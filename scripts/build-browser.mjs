@@ -22,7 +22,7 @@ const NODE = {
 /** File -> what stands in its place. */
 const TWINS = {
   [join(source, "config/version.js")]: inBrowser("version.js"),
-  [join(source, "engine/core/devices.js")]: inBrowser("devices.js"),
+  [join(source, "engine/core/load/devices.js")]: inBrowser("devices.js"),
   [join(source, "engine/client/host.js")]: inBrowser("no-host.js"),
   [join(source, "engine/client/text-thread.js")]: inBrowser("no-text-thread.js"),
   [join(source, "engine/client/pictures/picture-thread.js")]: inBrowser("no-picture-thread.js"),

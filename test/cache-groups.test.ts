@@ -9,7 +9,7 @@ import { test } from "node:test";
 import { inspect } from "../src/cli/inspect.js";
 import { engineConfig } from "../src/config/engine-config.js";
 import { SAMPLING_DEFAULTS } from "../src/core/sampling.js";
-import { loadEngine } from "../src/engine/core/load.js";
+import { loadEngine } from "../src/engine/core/load/load.js";
 
 const PAGE = 16;
 const CHUNK = 128;

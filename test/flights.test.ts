@@ -10,7 +10,7 @@ import { SAMPLING_DEFAULTS, type SamplingParams } from "../src/core/sampling.js"
 import type { Device, StagedBatch } from "../src/device/device.js";
 import { NullDevice } from "../src/device/null/null-device.js";
 import { ReferenceDevice } from "../src/device/reference/reference-device.js";
-import { loadEngine } from "../src/engine/core/load.js";
+import { loadEngine } from "../src/engine/core/load/load.js";
 import { FlightTraffic, type TrafficOptions } from "./support/flight-traffic.js";
 import { outputsOf } from "./support/outputs.js";
 import { RecordedCore, RecordingDevice } from "./support/recorded-core.js";

@@ -17,7 +17,7 @@ import { after, test } from "node:test";
 import { openAdapter } from "../src/adapters/open.js";
 import { FormatError } from "../src/core/errors.js";
 import { ReferenceDevice } from "../src/device/reference/reference-device.js";
-import { verifyModel } from "../src/engine/core/verify.js";
+import { verifyModel } from "../src/engine/core/verify/verify.js";
 import { convertAdapterToGguf } from "./support/gguf-adapter-converter.js";
 import { convertToGguf } from "./support/gguf-converter.js";
 import { type GgufTensor, type GgufValue, writeGguf } from "./support/gguf-writer.js";

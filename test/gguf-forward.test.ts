@@ -9,7 +9,7 @@ import { after, test } from "node:test";
 import { ENCODERS as CATALOGUED_ENCODERS } from "../scripts/docs/encoder-catalog.js";
 import { CATALOG } from "../scripts/docs/model-catalog.js";
 import { ReferenceDevice } from "../src/device/reference/reference-device.js";
-import { verifyModel } from "../src/engine/core/verify.js";
+import { verifyModel } from "../src/engine/core/verify/verify.js";
 import { openCpu } from "./support/cpu.js";
 import { convertToGguf, type MatrixDtype } from "./support/gguf-converter.js";
 import { ENCODER_ARCHITECTURE } from "./support/gguf-encoders.js";

@@ -8,8 +8,8 @@ import { join } from "node:path";
 import { after, test } from "node:test";
 import { BUNDLED_MODEL } from "../src/config/engine-config.js";
 import { ReferenceDevice } from "../src/device/reference/reference-device.js";
-import { openDevice } from "../src/engine/core/devices.js";
-import { type VerifyResult, verifyModel } from "../src/engine/core/verify.js";
+import { openDevice } from "../src/engine/core/load/devices.js";
+import { type VerifyResult, verifyModel } from "../src/engine/core/verify/verify.js";
 import { knownArchitectures } from "../src/models/registry.js";
 import { openCpu, openExactCpu, roundsToBf16 } from "./support/cpu.js";
 

@@ -8,7 +8,7 @@ import { after, test } from "node:test";
 import { toFloat32 } from "../src/core/dequantize/dequantize.js";
 import { f16ToF32, f32ToF16 } from "../src/core/dequantize/small-floats.js";
 import { ReferenceDevice } from "../src/device/reference/reference-device.js";
-import { verifyModel } from "../src/engine/core/verify.js";
+import { verifyModel } from "../src/engine/core/verify/verify.js";
 import { ModelFolder } from "../src/formats/hf/model-folder.js";
 import { type Coded, compressed, gptq, valuesOf } from "./support/packed-checkpoints.js";
 import { type SafetensorsEntry, writeSafetensors } from "./support/safetensors-writer.js";

@@ -11,8 +11,8 @@ import { type EngineConfig, engineConfig } from "../src/config/engine-config.js"
 import type { Medium } from "../src/core/media.js";
 import { SAMPLING_DEFAULTS, type SamplingParams } from "../src/core/sampling.js";
 import { openCheckpoint } from "../src/engine/checkpoint.js";
-import { openDevice } from "../src/engine/core/devices.js";
-import { type LoadedEngine, loadEngine } from "../src/engine/core/load.js";
+import { openDevice } from "../src/engine/core/load/devices.js";
+import { type LoadedEngine, loadEngine } from "../src/engine/core/load/load.js";
 import type { AddMessage } from "../src/engine/messages.js";
 import { numbers } from "./contract/inputs.js";
 import { openCpu } from "./support/cpu.js";

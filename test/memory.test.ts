@@ -7,8 +7,8 @@ import { inspect } from "../src/cli/inspect.js";
 import { BUNDLED_MODEL, engineConfig } from "../src/config/engine-config.js";
 import type { HostTensor } from "../src/core/tensor.js";
 import { openCheckpoint } from "../src/engine/checkpoint.js";
-import { pageSpecs } from "../src/engine/core/cache-pools.js";
-import { openDevice } from "../src/engine/core/devices.js";
+import { pageSpecs } from "../src/engine/core/load/cache-pools.js";
+import { openDevice } from "../src/engine/core/load/devices.js";
 import { familyOf } from "../src/models/registry.js";
 
 const device = await openDevice({ device: "auto", threads: 1 });

@@ -9,7 +9,7 @@ import { uniformAt } from "../src/core/random.js";
 import type { Device } from "../src/device/device.js";
 import { ReferenceDevice } from "../src/device/reference/reference-device.js";
 import { openCheckpoint } from "../src/engine/checkpoint.js";
-import { ModelRunner, type RunRange } from "../src/engine/core/model-runner.js";
+import { ModelRunner, type RunRange } from "../src/engine/core/verify/model-runner.js";
 import { familyOf } from "../src/models/registry.js";
 import { assertSameBits } from "./contract/duel.js";
 import { openCpu } from "./support/cpu.js";

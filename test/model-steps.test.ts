@@ -5,7 +5,7 @@ import { test } from "node:test";
 import { Batch } from "../src/core/batch.js";
 import { NullDevice } from "../src/device/null/null-device.js";
 import { openCheckpoint } from "../src/engine/checkpoint.js";
-import { pageSpecs } from "../src/engine/core/cache-pools.js";
+import { pageSpecs } from "../src/engine/core/load/cache-pools.js";
 import { familyOf } from "../src/models/registry.js";
 
 const MODELS = [

@@ -9,7 +9,7 @@ import { toFloat32 } from "../src/core/dequantize/dequantize.js";
 import type { TensorSource } from "../src/core/tensor.js";
 import { ReferenceDevice } from "../src/device/reference/reference-device.js";
 import { openCheckpoint } from "../src/engine/checkpoint.js";
-import { verifyModel } from "../src/engine/core/verify.js";
+import { verifyModel } from "../src/engine/core/verify/verify.js";
 import { writeGguf } from "./support/gguf-writer.js";
 import { writeTinyEncoder } from "./support/tiny-encoder.js";
 

@@ -13,7 +13,7 @@ import { readTensor } from "../src/device/read-tensor.js";
 import { ReferenceDevice } from "../src/device/reference/reference-device.js";
 import { openCheckpoint } from "../src/engine/checkpoint.js";
 import { createEngine, type EngineOptions } from "../src/engine/client/engine.js";
-import { allocCaches, plannerFor } from "../src/engine/core/cache-pools.js";
+import { allocCaches, plannerFor } from "../src/engine/core/load/cache-pools.js";
 import type { Engine, GenerateOptions } from "../src/engine/types.js";
 import type { Caches, InputRows, Model, PlanSpec } from "../src/models/model.js";
 import { Eagle3Head, readEagle3, tapsOf } from "../src/models/predictors/eagle3.js";

@@ -6,7 +6,7 @@ import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import { nodeWasmHost } from "../src/device/wasm/node-host.js";
 import { WasmLibrary } from "../src/device/wasm/wasm-library.js";
-import { openDevice } from "../src/engine/core/devices.js";
+import { openDevice } from "../src/engine/core/load/devices.js";
 
 test("the committed modules were made from the present sources", async () => {
   const script = new URL("../../scripts/build-wasm.mjs", import.meta.url).href;

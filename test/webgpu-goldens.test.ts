@@ -5,7 +5,7 @@ import assert from "node:assert/strict";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, test } from "node:test";
-import { verifyModel } from "../src/engine/core/verify.js";
+import { verifyModel } from "../src/engine/core/verify/verify.js";
 import { knownArchitectures } from "../src/models/registry.js";
 import { runInvariance } from "./support/invariance.js";
 import { LogitLedger } from "./support/logit-ledger.js";

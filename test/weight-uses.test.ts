@@ -9,7 +9,7 @@ import type { HostTensor } from "../src/core/tensor.js";
 import type { ExpertWeights, HeadWeights, RouterSpec, Tensor, Weight } from "../src/device/device.js";
 import { NullDevice } from "../src/device/null/null-device.js";
 import { openCheckpoint } from "../src/engine/checkpoint.js";
-import { ModelRunner } from "../src/engine/core/model-runner.js";
+import { ModelRunner } from "../src/engine/core/verify/model-runner.js";
 import { familyOf } from "../src/models/registry.js";
 import { writeTinyEncoder } from "./support/tiny-encoder.js";
 

@@ -9,7 +9,7 @@ import { Batch } from "../../src/core/batch.js";
 import { errorFor } from "../../src/core/errors.js";
 import { ceilDiv } from "../../src/core/math.js";
 import type { Device, KvDtype, KvPoolSpec } from "../../src/device/device.js";
-import { kvDtypeOf, openDevice } from "../../src/engine/core/devices.js";
+import { kvDtypeOf, openDevice } from "../../src/engine/core/load/devices.js";
 import { COLD_BYTES, describePeaks, measurePeaks, percent, sharesOf, timeCall } from "./peaks.js";
 import { noise } from "./random-matrix.js";
 

@@ -6,7 +6,7 @@ import { RUN_OPTIONS } from "../../src/cli/sampling-options.js";
 import type { OptionTable } from "../../src/config/options.js";
 import { errorFor } from "../../src/core/errors.js";
 import type { Device, Weight } from "../../src/device/device.js";
-import { openDevice } from "../../src/engine/core/devices.js";
+import { openDevice } from "../../src/engine/core/load/devices.js";
 import { COLD_BYTES, describePeaks, measurePeaks, percent, sharesOf, timeCall } from "./peaks.js";
 import { MATRIX_TYPES, type MatrixType, noise, randomMatrix } from "./random-matrix.js";
 

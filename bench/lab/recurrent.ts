@@ -6,7 +6,7 @@ import { RUN_OPTIONS } from "../../src/cli/sampling-options.js";
 import type { OptionTable } from "../../src/config/options.js";
 import { Batch } from "../../src/core/batch.js";
 import type { Device, StagedBatch, StatePool } from "../../src/device/device.js";
-import { openDevice } from "../../src/engine/core/devices.js";
+import { openDevice } from "../../src/engine/core/load/devices.js";
 import { COLD_BYTES, percent, timeCall } from "./peaks.js";
 import { noise } from "./random-matrix.js";
 import { type CallWork, Roofline, type RooflineResult } from "./roofline.js";

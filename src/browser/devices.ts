@@ -10,7 +10,7 @@ import { checkBits } from "../device/webgpu/self-check.js";
 import { WebGpuDevice } from "../device/webgpu/webgpu-device.js";
 import { browserWasmHost } from "./wasm-host.js";
 
-export { kvDtypeOf } from "../engine/core/kv-dtype.js";
+export { kvDtypeOf } from "../engine/core/load/kv-dtype.js";
 
 /** A page cannot ask how much memory there is; pools take a quarter of this. */
 const ASSUMED_MEMORY = 2 ** 30;

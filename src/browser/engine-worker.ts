@@ -3,7 +3,7 @@
 import "./node/buffer.js";
 import type { EngineConfig } from "../config/engine-config.js";
 import { EngineDriver } from "../engine/core/driver.js";
-import { loadEngine } from "../engine/core/load.js";
+import { loadEngine } from "../engine/core/load/load.js";
 import { type FromEngine, type ToEngine, toWire } from "../engine/messages.js";
 import { openDevice } from "./devices.js";
 import { fetchModel } from "./model-files.js";

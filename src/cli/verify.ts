@@ -3,8 +3,8 @@
 
 import { BUNDLED_MODEL } from "../config/engine-config.js";
 import { fromEnvironment, type OptionTable } from "../config/options.js";
-import { openDevice } from "../engine/core/devices.js";
-import { type CaseResult, verifyModel } from "../engine/core/verify.js";
+import { openDevice } from "../engine/core/load/devices.js";
+import { type CaseResult, verifyModel } from "../engine/core/verify/verify.js";
 import { resolveModel } from "../formats/hub/hub.js";
 import { hasHelped, parseFlags } from "./args.js";
 import { RUN_OPTIONS } from "./sampling-options.js";

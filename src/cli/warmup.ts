@@ -5,8 +5,8 @@
 import { engineConfig } from "../config/engine-config.js";
 import { fromEnvironment, type OptionTable } from "../config/options.js";
 import { errorFor } from "../core/errors.js";
-import { loadEngine } from "../engine/core/load.js";
-import { STEPS, warmUp } from "../engine/core/warm-up.js";
+import { loadEngine } from "../engine/core/load/load.js";
+import { STEPS, warmUp } from "../engine/core/load/warm-up.js";
 import { resolveModel } from "../formats/hub/hub.js";
 import { hasHelped, parseFlags } from "./args.js";
 import { withLoadProgress } from "./bench/progress.js";

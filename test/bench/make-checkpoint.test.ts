@@ -10,7 +10,7 @@ import { type CheckpointOptions, makeCheckpoint } from "../../bench/make-checkpo
 import { ReferenceDevice } from "../../src/device/reference/reference-device.js";
 import { openCheckpoint } from "../../src/engine/checkpoint.js";
 import { openChatCheckpoint } from "../../src/engine/client/chat-checkpoint.js";
-import { ModelRunner } from "../../src/engine/core/model-runner.js";
+import { ModelRunner } from "../../src/engine/core/verify/model-runner.js";
 import { familyOf } from "../../src/models/registry.js";
 
 const folder = mkdtempSync(join(tmpdir(), "pagoda-make-"));

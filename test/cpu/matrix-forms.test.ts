@@ -5,7 +5,7 @@ import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import type { HostTensor } from "../../src/core/tensor.js";
 import type { Device, Weight } from "../../src/device/device.js";
-import { ModelRunner } from "../../src/engine/core/model-runner.js";
+import { ModelRunner } from "../../src/engine/core/verify/model-runner.js";
 import { familyOf } from "../../src/models/registry.js";
 import { assertSameBits } from "../contract/duel.js";
 import { openCpu } from "../support/cpu.js";

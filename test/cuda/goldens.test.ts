@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { after, test } from "node:test";
 import { BUNDLED_MODEL } from "../../src/config/engine-config.js";
 import type { Device } from "../../src/device/device.js";
-import { verifyModel } from "../../src/engine/core/verify.js";
+import { verifyModel } from "../../src/engine/core/verify/verify.js";
 import { openCuda, withF32Weights } from "../support/cuda.js";
 
 const { device, reason } = await openCuda();

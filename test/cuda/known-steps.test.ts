@@ -12,7 +12,7 @@ import { SAMPLING_DEFAULTS, type SamplingParams } from "../../src/core/sampling.
 import type { CudaDevice } from "../../src/device/cuda/cuda-device.js";
 import type { Drafter } from "../../src/drafter/drafter.js";
 import type { EngineCore } from "../../src/engine/core/engine-core.js";
-import { loadEngine } from "../../src/engine/core/load.js";
+import { loadEngine } from "../../src/engine/core/load/load.js";
 import { openCuda } from "../support/cuda.js";
 import { outputsOf } from "../support/outputs.js";
 import { writeTinyAdapter } from "../support/tiny-adapter.js";

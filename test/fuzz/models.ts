@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { engineConfig } from "../../src/config/engine-config.js";
 import { PagodaError } from "../../src/core/errors.js";
 import { openChatCheckpoint } from "../../src/engine/client/chat-checkpoint.js";
-import { loadEngine } from "../../src/engine/core/load.js";
+import { loadEngine } from "../../src/engine/core/load/load.js";
 import { sentencePieceJson } from "../fixtures/vocabularies.js";
 import { seeded } from "../support/byte-matcher.js";
 import { writeTinyCheckpoint } from "../support/tiny-checkpoint.js";

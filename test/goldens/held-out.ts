@@ -5,7 +5,7 @@ import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import type { Device } from "../../src/device/device.js";
 import { ReferenceDevice } from "../../src/device/reference/reference-device.js";
-import { type VerifyResult, verifyModel } from "../../src/engine/core/verify.js";
+import { type VerifyResult, verifyModel } from "../../src/engine/core/verify/verify.js";
 import { openCpu } from "../support/cpu.js";
 
 const TOLERANCE = 2e-4;

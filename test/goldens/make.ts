@@ -8,8 +8,8 @@ import { join } from "node:path";
 import { argmax } from "../../src/core/choose-token.js";
 import { uniformAt } from "../../src/core/random.js";
 import { ReferenceDevice } from "../../src/device/reference/reference-device.js";
-import { ModelRunner } from "../../src/engine/core/model-runner.js";
-import { logprobSum } from "../../src/engine/core/verify.js";
+import { ModelRunner } from "../../src/engine/core/verify/model-runner.js";
+import { logprobSum } from "../../src/engine/core/verify/verify.js";
 import { familyOf } from "../../src/models/registry.js";
 import { RandomSource, safetensorsOf } from "../support/random-source.js";
 

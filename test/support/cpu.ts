@@ -2,7 +2,7 @@
 
 import { CpuDevice } from "../../src/device/cpu/cpu-device.js";
 import type { Device } from "../../src/device/device.js";
-import { openDevice } from "../../src/engine/core/devices.js";
+import { openDevice } from "../../src/engine/core/load/devices.js";
 
 export async function openCpu(
   threads = 2,

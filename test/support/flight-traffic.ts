@@ -11,7 +11,7 @@ import { SAMPLING_DEFAULTS, type SamplingParams } from "../../src/core/sampling.
 import type { StagedBatch } from "../../src/device/device.js";
 import type { Drafter } from "../../src/drafter/drafter.js";
 import { EngineCore } from "../../src/engine/core/engine-core.js";
-import { PageBytes } from "../../src/engine/core/page-bytes.js";
+import { PageBytes } from "../../src/engine/core/pages/page-bytes.js";
 import type { AddMessage, RequestKind } from "../../src/engine/messages.js";
 import type { EngineStats } from "../../src/engine/types.js";
 import type { ConstraintSpec, TokenConstraint } from "../../src/grammar/constraint.js";

@@ -4,7 +4,7 @@ import { engineConfig } from "../../src/config/engine-config.js";
 import { SAMPLING_DEFAULTS, type SamplingParams } from "../../src/core/sampling.js";
 import type { Device } from "../../src/device/device.js";
 import type { EngineCore } from "../../src/engine/core/engine-core.js";
-import { loadEngine } from "../../src/engine/core/load.js";
+import { loadEngine } from "../../src/engine/core/load/load.js";
 import { outputsOf } from "./outputs.js";
 import { makeRandom } from "./random.js";
 

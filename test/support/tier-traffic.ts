@@ -7,7 +7,7 @@ import { type EngineConfig, engineConfig } from "../../src/config/engine-config.
 import { SAMPLING_DEFAULTS } from "../../src/core/sampling.js";
 import type { Device } from "../../src/device/device.js";
 import type { EngineCore } from "../../src/engine/core/engine-core.js";
-import { loadEngine } from "../../src/engine/core/load.js";
+import { loadEngine } from "../../src/engine/core/load/load.js";
 import { outputsOf } from "./outputs.js";
 import { makeRandom } from "./random.js";
 

@@ -5,8 +5,8 @@ import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { after, test } from "node:test";
 import { ReferenceDevice } from "../../src/device/reference/reference-device.js";
-import { openDevice } from "../../src/engine/core/devices.js";
-import { verifyModel } from "../../src/engine/core/verify.js";
+import { openDevice } from "../../src/engine/core/load/devices.js";
+import { verifyModel } from "../../src/engine/core/verify/verify.js";
 import { openExactCpu } from "../support/cpu.js";
 
 const OWN = "test/goldens-vision";

@@ -5,7 +5,7 @@ import { after, test } from "node:test";
 import type { TensorSource } from "../../src/core/tensor.js";
 import type { Device } from "../../src/device/device.js";
 import { ReferenceDevice } from "../../src/device/reference/reference-device.js";
-import { openDevice } from "../../src/engine/core/devices.js";
+import { openDevice } from "../../src/engine/core/load/devices.js";
 import { visionOf } from "../../src/models/vision/registry.js";
 import { patchesOf } from "../../src/vision/patches.js";
 import type { Frame } from "../../src/vision/processor.js";

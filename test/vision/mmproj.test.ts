@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { after, test } from "node:test";
 import { PagodaError } from "../../src/core/errors.js";
 import { ReferenceDevice } from "../../src/device/reference/reference-device.js";
-import { verifyModel } from "../../src/engine/core/verify.js";
+import { verifyModel } from "../../src/engine/core/verify/verify.js";
 import { mmprojBeside } from "../../src/formats/gguf/mmproj/mmproj.js";
 import { ModelFolder } from "../../src/formats/hf/model-folder.js";
 import { convertToGguf } from "../support/gguf-converter.js";

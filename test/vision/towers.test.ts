@@ -5,7 +5,7 @@ import { after, test } from "node:test";
 import type { TensorSource } from "../../src/core/tensor.js";
 import type { Device } from "../../src/device/device.js";
 import { ReferenceDevice } from "../../src/device/reference/reference-device.js";
-import { openDevice } from "../../src/engine/core/devices.js";
+import { openDevice } from "../../src/engine/core/load/devices.js";
 import { madeTensor } from "../../src/formats/tensor-views.js";
 import { bucketPlaces } from "../../src/models/vision/positions.js";
 import { visionOf } from "../../src/models/vision/registry.js";

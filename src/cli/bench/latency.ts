@@ -4,8 +4,8 @@
 
 import { engineConfig } from "../../config/engine-config.js";
 import type { OptionTable } from "../../config/options.js";
-import { openDevice } from "../../engine/core/devices.js";
-import { loadEngine } from "../../engine/core/load.js";
+import { openDevice } from "../../engine/core/load/devices.js";
+import { loadEngine } from "../../engine/core/load/load.js";
 import { resolveModel } from "../../formats/hub/hub.js";
 import { RUN_OPTIONS } from "../sampling-options.js";
 import { type Bench, countsOf, objectOf, splitValues } from "./benchmark.js";

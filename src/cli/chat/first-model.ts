@@ -47,7 +47,7 @@ const HUB_PATIENCE_MS = 5000;
 const READING_SPEED = 10;
 
 export async function examineMachine(): Promise<Machine> {
-  const { openDevice } = await import("../../engine/core/devices.js");
+  const { openDevice } = await import("../../engine/core/load/devices.js");
   const { KernelDevice } = await import("../../device/cpu/kernel-device.js");
   const device = await openDevice({ device: "auto", threads: 0 });
   try {

@@ -9,7 +9,7 @@ import { packageVersion } from "../../config/version.js";
 import type { KernelDevice } from "../../device/cpu/kernel-device.js";
 import type { Device } from "../../device/device.js";
 import { availableCores, availableMemory, quotaCores } from "../../device/host.js";
-import { openDevice } from "../../engine/core/devices.js";
+import { openDevice } from "../../engine/core/load/devices.js";
 import { hasHelped, parseFlags } from "../args.js";
 import { bytes } from "../terminal.js";
 import { examineNative, type NativeFindings } from "./doctor-native.js";

@@ -94,7 +94,7 @@ export function startInProcess(
   let driver: EngineDriver | null = null;
   const load = async (): Promise<void> => {
     // Where the engine has a thread of its own, the caller's needs none of these 170 modules.
-    const { loadEngine } = await import("../core/load.js");
+    const { loadEngine } = await import("../core/load/load.js");
     const onProgress = (loadedBytes: number, totalBytes: number): void =>
       listener({ type: "progress", loadedBytes, totalBytes });
     const engine = await loadEngine(config, onProgress, open);

@@ -21,7 +21,7 @@ import type {
   RunOptions,
   ToolSchemas,
 } from "../chat-types.js";
-import type { PagesTaken } from "../core/page-exchange.js";
+import type { PagesTaken } from "../core/pages/page-exchange.js";
 import type { EngineFacts, Loaded, RequestKind, TextFields } from "../messages.js";
 import type { PictureOptions, PicturePrompt, PromptMessage, PromptOptions } from "../served-engine.js";
 import type {

@@ -3,7 +3,7 @@
 
 import type { PrefixChange } from "../../cache/prefix-journal.js";
 import type { PagodaError } from "../../core/errors.js";
-import type { PagesTaken } from "../core/page-exchange.js";
+import type { PagesTaken } from "../core/pages/page-exchange.js";
 import type { EngineFacts, RequestKind, ResumedSample, TextFields } from "../messages.js";
 import type { SampleOutput } from "../outputs.js";
 import type { ServedEngine } from "../served-engine.js";

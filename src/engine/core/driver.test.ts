@@ -9,7 +9,7 @@ import { SAMPLING_DEFAULTS } from "../../core/sampling.js";
 import type { Device } from "../../device/device.js";
 import type { AddMessage, FromEngine } from "../messages.js";
 import { EngineDriver } from "./driver.js";
-import { loadEngine } from "./load.js";
+import { loadEngine } from "./load/load.js";
 
 const model = writeTinyCheckpoint();
 

@@ -8,8 +8,8 @@ import type { PrefixJournal } from "../../cache/prefix-journal.js";
 import { errorFor } from "../../core/errors.js";
 import type { LogitsHook } from "../../sampler/sampler.js";
 import { type AddMessage, type EngineStats, type FromEngine, type Loaded, type ToEngine, toWire } from "../messages.js";
-import type { LoadedEngine } from "./load.js";
-import type { PagesTaken } from "./page-exchange.js";
+import type { LoadedEngine } from "./load/load.js";
+import type { PagesTaken } from "./pages/page-exchange.js";
 
 /** When every request waits for something outside, such as a grammar's next mask. */
 const IDLE_MS = 1;

@@ -6,7 +6,7 @@ import { engineConfig } from "../../config/engine-config.js";
 import { SAMPLING_DEFAULTS } from "../../core/sampling.js";
 import { OutputReader } from "../outputs.js";
 import type { EngineCore } from "./engine-core.js";
-import { loadEngine } from "./load.js";
+import { loadEngine } from "./load/load.js";
 
 function add(core: EngineCore, callId: string, length: number, n = 1): void {
   const prompt = Int32Array.from({ length }, (_, i) => i);

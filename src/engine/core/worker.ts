@@ -4,7 +4,7 @@ import { parentPort, workerData } from "node:worker_threads";
 import type { EngineConfig } from "../../config/engine-config.js";
 import { type FromEngine, type ToEngine, toWire } from "../messages.js";
 import { EngineDriver } from "./driver.js";
-import { loadEngine } from "./load.js";
+import { loadEngine } from "./load/load.js";
 
 const port = parentPort!;
 /** Deno's port has no close(). */
