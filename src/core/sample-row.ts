@@ -78,13 +78,15 @@ export function sampleRow(
   out.ids[to] = token;
   const numTop = ints[at + DRAW.numTop]!;
   if (numTop < 0) return;
-  const logTotal = logSumExp(logits);
-  out.logprobs[to] = token < 0 ? Number.NEGATIVE_INFINITY : logits[token]! - logTotal;
+  const max = logits.reduce((a, b) => (b > a ? b : a), Number.NEGATIVE_INFINITY);
+  // The largest first: beside a huge one the logarithm would be lost.
+  const logSum = logSumExp(logits, max);
+  out.logprobs[to] = token < 0 ? Number.NEGATIVE_INFINITY : logits[token]! - max - logSum;
   const best = largest(logits, numTop);
   for (let i = 0; i < numTop; i++) {
     const id = best[i] ?? -1;
     out.topIds[to * MAX_TOP_LOGPROBS + i] = id;
-    out.topLogprobs[to * MAX_TOP_LOGPROBS + i] = id < 0 ? Number.NEGATIVE_INFINITY : logits[id]! - logTotal;
+    out.topLogprobs[to * MAX_TOP_LOGPROBS + i] = id < 0 ? Number.NEGATIVE_INFINITY : logits[id]! - max - logSum;
   }
 }
 
@@ -182,15 +184,14 @@ function penalize(
   }
 }
 
-function logSumExp(logits: Float32Array): number {
-  let max = Number.NEGATIVE_INFINITY;
-  for (let i = 0; i < logits.length; i++) if (logits[i]! > max) max = logits[i]!;
+/** Of the differences to the largest. */
+function logSumExp(logits: Float32Array, max: number): number {
   let sum = 0;
   for (let i = 0; i < logits.length; i++) {
     const weight = Math.exp(logits[i]! - max);
     if (!Number.isNaN(weight)) sum += weight;
   }
-  return max + Math.log(sum);
+  return Math.log(sum);
 }
 
 /** Ids of the k largest logits, NaN left out, by insertion into a short sorted list: k is at most a few dozen. */

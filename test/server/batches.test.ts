@@ -8,6 +8,7 @@ import { after, before, test } from "node:test";
 import OpenAI, { toFile } from "openai";
 import { runBatchCommand } from "../../src/cli/run-batch.js";
 import { serverConfig } from "../../src/config/server-config.js";
+import { FileStore } from "../../src/server/batch/file-store.js";
 import { WebService } from "../../src/server/web-service.js";
 import { silentLogger } from "../support/silent-logger.js";
 import { startServer, type TestServer, until } from "../support/test-server.js";
@@ -23,7 +24,9 @@ before(async () => {
     servedModelName: [MODEL],
     apiKey: ["one", "two"],
     batchDir: join(folder, "served"),
-    batchFileMb: 1,
+    batchFileMb: 4,
+    maxBodyMb: 1,
+    maxImageBodyMb: 1,
     maxConcurrent: 16,
   };
   host = await startServer({}, options);
@@ -144,7 +147,7 @@ test("what is no batch is refused: its file, its form, its size, and all of it w
   const { files, batches } = host.client;
   const file = await toFile(Buffer.from("x"), "x");
   await assert.rejects(files.create({ file, purpose: "assistants" }), { status: 400, param: "purpose" });
-  await assert.rejects(files.create({ file: await toFile(Buffer.alloc(2 ** 20 + 1), "x"), purpose: "batch" }), {
+  await assert.rejects(files.create({ file: await toFile(Buffer.alloc(2 ** 22 + 1), "x"), purpose: "batch" }), {
     status: 413,
   });
   const asked = { endpoint: URL, completion_window: "24h" } as const;
@@ -180,6 +183,46 @@ test("what is no batch is refused: its file, its form, its size, and all of it w
     [reply.status, ((await reply.json()) as { error: { code: string } }).error.code],
     [501, "batches_off"],
   );
+});
+
+test("what a file may cost is bounded: its lines, their length and shape, the form around it, its label", async () => {
+  const failed = async (lines: readonly (object | string)[]) => {
+    const { status, errors } = await ended((await sent(lines)).id);
+    return [status, ...(errors?.data ?? []).map(({ code }) => code)];
+  };
+  assert.deepEqual(await failed([line(1), line(2, { stop: "x".repeat(1_100_000) })]), ["failed", "line_too_long"]);
+  assert.deepEqual(
+    await failed([line(1), `{"custom_id":"a","url":"${URL}","body":{"a":${"[".repeat(300)}${"]".repeat(300)}}}`]),
+    ["failed", "invalid_json_line"],
+  );
+  const many = Array.from({ length: 50_001 }, (_, i) => `{"custom_id":"${i}","url":"${URL}","body":{}}`);
+  assert.deepEqual(await failed(many), ["failed", "too_many_lines"]);
+  const field = (i: number) => `--b\r\nContent-Disposition: form-data; name="f${i}"\r\n\r\nx\r\n`;
+  const form = `${Array.from({ length: 1000 }, (_, i) => field(i)).join("")}--b--`;
+  const headers = { authorization: "Bearer one", "content-type": "multipart/form-data; boundary=b" };
+  assert.equal((await fetch(`${host.url}/v1/files`, { method: "POST", headers, body: form })).status, 400);
+  const metadata = Object.fromEntries(Array.from({ length: 17 }, (_, i) => [`k${i}`, "v"]));
+  const asked = { input_file_id: "file-0", endpoint: URL, completion_window: "24h", metadata } as const;
+  await assert.rejects(host.client.batches.create(asked), { status: 400, param: "metadata" });
+});
+
+test("files on their way count too, and so do empty ones", async () => {
+  const store = new FileStore(join(folder, "small"), 100_000);
+  const tenant = { name: "a", salt: "a", isAdmin: false };
+  const add = (bytes: number) =>
+    store.add(tenant, async (write) => {
+      for (let i = 0; i < bytes; i += 1000) await write(Buffer.alloc(1000));
+      return { filename: "x", purpose: "batch" };
+    });
+  const both = await Promise.allSettled([add(50_000), add(50_000), add(50_000)]);
+  assert.ok(both.filter(({ status }) => status === "fulfilled").length <= 1);
+  for (const { id } of store.list(tenant)) store.remove(tenant, id);
+  const empty = await Promise.allSettled(Array.from({ length: 10 }, () => add(0)));
+  const kept = empty.filter(({ status }) => status === "fulfilled").length;
+  assert.ok(kept >= 1 && kept < 10, String(kept));
+  await assert.rejects(add(1000), { code: "files_full" });
+  for (const { id } of store.list(tenant)) store.remove(tenant, id);
+  await add(50_000);
 });
 
 test("a batch that is cancelled keeps the answers that are there; everybody else goes first meanwhile", async () => {

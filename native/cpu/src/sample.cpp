@@ -138,8 +138,10 @@ struct Candidates {
 
 // The log-probability of `token` and of the `num_top` most probable ones, before any edit.
 void report(float* out_logprob, int32_t* top_ids, float* top_logprobs, int32_t num_top, int32_t token, const Candidates& raw) {
-  const double log_total = raw.max + std::log(raw.sum_all());
-  *out_logprob = token < 0 ? -INFINITY : static_cast<float>(raw.logits[token] - log_total);
+  // The largest first: beside a huge one the logarithm would be lost.
+  const double log_sum = std::log(raw.sum_all());
+  const auto logprob_of = [&](float logit) { return static_cast<float>(double{logit} - raw.max - log_sum); };
+  *out_logprob = token < 0 ? -INFINITY : logprob_of(raw.logits[token]);
   if (num_top == 0) return;
   int64_t found = 0;
   for (double distance = 4; found < num_top; distance *= 4) {
@@ -154,7 +156,7 @@ void report(float* out_logprob, int32_t* top_ids, float* top_logprobs, int32_t n
   });
   for (int64_t i = 0; i < num_top; i++) {
     top_ids[i] = i < kept ? raw.ids[i] : -1;
-    top_logprobs[i] = i < kept ? static_cast<float>(raw.logits[raw.ids[i]] - log_total) : -INFINITY;
+    top_logprobs[i] = i < kept ? logprob_of(raw.logits[raw.ids[i]]) : -INFINITY;
   }
 }
 

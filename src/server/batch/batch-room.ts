@@ -15,11 +15,11 @@ export interface BatchRoom {
   readonly batches: Batches;
 }
 
-type RoomConfig = Pick<ServerConfig, "batchDir" | "batchDiskMb" | "maxConcurrent">;
+type RoomConfig = Pick<ServerConfig, "batchDir" | "batchDiskMb" | "maxConcurrent" | "maxBodyMb" | "maxImageBodyMb">;
 
 /** null: no folder was named. Batches that were interrupted go on. */
 export function openBatchRoom(config: RoomConfig, app: Hono<AppEnv>, log: Logger): BatchRoom | null {
-  const { batchDir, batchDiskMb, maxConcurrent } = config;
+  const { batchDir, batchDiskMb, maxConcurrent, maxBodyMb, maxImageBodyMb } = config;
   if (batchDir === null) return null;
   const files = new FileStore(join(batchDir, "files"), batchDiskMb * 2 ** 20);
   const batches = new Batches({
@@ -28,6 +28,7 @@ export function openBatchRoom(config: RoomConfig, app: Hono<AppEnv>, log: Logger
     // The other half of the engine's places is everybody else's.
     gate: new Gate({ maxConcurrent: Math.ceil(maxConcurrent / 2), maxQueued: Number.POSITIVE_INFINITY }),
     log,
+    maxLineBytes: Math.max(maxBodyMb, maxImageBodyMb) * 2 ** 20,
     ask: (line, tenant, signal) => askLine(app, line, tenant, signal),
   });
   batches.resume();

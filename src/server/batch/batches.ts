@@ -6,11 +6,23 @@
 //   FOLDER/batch_ID.errors.jsonl   refusals so far, likewise
 
 import { randomUUID } from "node:crypto";
-import { closeSync, existsSync, fsyncSync, mkdirSync, openSync, readdirSync, readFileSync, statSync } from "node:fs";
+import {
+  closeSync,
+  existsSync,
+  fsyncSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+} from "node:fs";
 import { open } from "node:fs/promises";
 import { join } from "node:path";
 import type { Tenant } from "../http/auth.js";
+import { JSON_LIMITS } from "../http/body.js";
 import type { Gate } from "../http/gate.js";
+import { JsonShape } from "../http/json-shape.js";
 import type { Logger } from "../http/logger.js";
 import { type BatchLine, isFault, type LineFault, type LineResult, readLine, resultText } from "./batch-line.js";
 import { type FileStore, writeWhole } from "./file-store.js";
@@ -52,12 +64,18 @@ export interface BatchesOptions {
   /** Lines that may be asked at once. */
   readonly gate: Gate;
   readonly log: Logger;
+  /** A longer line than any body of a request may be is not parsed. */
+  readonly maxLineBytes: number;
   ask(line: BatchLine, tenant: Tenant, signal: AbortSignal): Promise<LineResult>;
 }
 
 const OPEN: readonly Batch["status"][] = ["validating", "in_progress", "finalizing", "cancelling"];
 const BATCH_NOTE = /^batch_[0-9a-f]{32}\.json$/;
 const MOST_FAULTS = 50;
+/** Of a batch: what is known of each line is kept in memory. OpenAI's limit. */
+const MOST_LINES = 50_000;
+/** Batches of a tenant that are kept; the oldest that has ended makes room for a new one. */
+const MOST_KEPT = 1000;
 /** A note is written after so many lines at most; what was answered is counted anew from the files. */
 const LINES_A_NOTE = 64;
 
@@ -121,11 +139,20 @@ export class Batches {
       request_counts: { total: 0, completed: 0, failed: 0 },
       metadata,
     };
+    this.#makeRoom(tenant);
     const entry = { batch, tenant, cancel: new AbortController() };
     this.#entries.set(batch.id, entry);
     this.#note(entry);
     this.#start(entry);
     return batch;
+  }
+
+  #makeRoom(tenant: Tenant): void {
+    const own = this.list(tenant);
+    const oldest = own.find(({ status }) => !OPEN.includes(status));
+    if (own.length < MOST_KEPT || oldest === undefined) return;
+    this.#entries.delete(oldest.id);
+    rmSync(join(this.#options.folder, `${oldest.id}.json`), { force: true });
   }
 
   /** Lines that are being asked are ended; answers that are there are kept. */
@@ -167,7 +194,10 @@ export class Batches {
         { code: "file_not_found", message: "The input file is gone.", param: "input_file_id", line: null },
       ]);
     if (batch.status === "validating") {
-      const { total, faults } = await checkLines(files.pathOf(input.id), batch.endpoint, this.#stop.signal);
+      const { total, faults } = await checkLines(files.pathOf(input.id), batch.endpoint, this.#stop.signal, {
+        maxLines: MOST_LINES,
+        maxLineBytes: this.#options.maxLineBytes,
+      });
       if (faults.length > 0) return this.#fail(entry, faults);
       batch.request_counts.total = total;
       // It may have been cancelled meanwhile.
@@ -253,12 +283,17 @@ export async function checkLines(
   path: string,
   url: string | null,
   signal: AbortSignal,
+  { maxLines = Number.POSITIVE_INFINITY, maxLineBytes = Number.POSITIVE_INFINITY } = {},
 ): Promise<{ readonly total: number; readonly faults: Faults }> {
   const faults: Faults = [];
   const ids = new Set<string>();
-  for await (const { number, text } of linesOf(path)) {
+  for await (const { number, bytes } of linesOf(path, maxLineBytes)) {
     signal.throwIfAborted();
-    const line = readLine(text, url);
+    if (ids.size === maxLines) {
+      const message = `The file has more than ${maxLines} lines. Send several files.`;
+      return { total: 0, faults: [{ code: "too_many_lines", message, param: "input_file_id", line: number }] };
+    }
+    const line = bytes === null ? tooLong(maxLineBytes) : (tooMuchIn(bytes) ?? readLine(String(bytes), url));
     if (isFault(line)) faults.push({ ...line, line: number });
     else if (ids.has(line.customId)) {
       const message = "custom_id is that of an earlier line.";
@@ -277,10 +312,22 @@ export async function* pending(
   url: string | null,
   isDone: (customId: string) => boolean,
 ): AsyncGenerator<BatchLine> {
-  for await (const { text } of linesOf(path)) {
-    const line = readLine(text, url);
+  for await (const { bytes } of linesOf(path)) {
+    const line = readLine(String(bytes), url);
     if (!isFault(line) && !isDone(line.customId)) yield line;
   }
+}
+
+function tooLong(maxBytes: number): LineFault {
+  return { code: "line_too_long", message: `The line is longer than ${maxBytes} bytes.`, param: null };
+}
+
+/** What would hold up the thread is refused before it is parsed, as it is in the body of a request. */
+function tooMuchIn(bytes: Buffer): LineFault | null {
+  const excess = new JsonShape({ ...JSON_LIMITS, string: Number.POSITIVE_INFINITY }).exceeds(bytes);
+  if (excess === null) return null;
+  const message = `The line has more than ${JSON_LIMITS[excess.limit as keyof typeof JSON_LIMITS]} ${excess.limit}.`;
+  return { code: "invalid_json_line", message, param: excess.field };
 }
 
 function now(): number {

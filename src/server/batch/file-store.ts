@@ -7,6 +7,7 @@ import { randomUUID } from "node:crypto";
 import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { open } from "node:fs/promises";
 import { join } from "node:path";
+import { ApiError } from "../http/api-error.js";
 import type { Tenant } from "../http/auth.js";
 
 export interface StoredFile {
@@ -20,11 +21,15 @@ export interface StoredFile {
 }
 
 const FILE_ID = /^file-[0-9a-f]{32}$/;
+/** What a file takes at least: its note, and a block of the disk. So many empty files have an end too. */
+const LEAST_BYTES = 16 * 1024;
 
 export class FileStore {
   readonly #folder: string;
   readonly #maxBytes: number;
   readonly #files = new Map<string, StoredFile>(); // oldest first
+  /** By files, and by those that are on their way. */
+  #bytesTaken = 0;
 
   constructor(folder: string, maxBytes: number) {
     this.#folder = folder;
@@ -33,7 +38,7 @@ export class FileStore {
     const names = readdirSync(folder);
     const notes = names.filter((name) => name.endsWith(".json") && FILE_ID.test(name.slice(0, -5)));
     const files = notes.map((name) => JSON.parse(readFileSync(join(folder, name), "utf8")) as StoredFile);
-    for (const file of files.sort((a, b) => a.created_at - b.created_at)) this.#files.set(file.id, file);
+    for (const file of files.sort((a, b) => a.created_at - b.created_at)) this.#keep(file);
     // Of uploads that did not end.
     for (const name of names)
       if (name.endsWith(".jsonl") && !this.#files.has(name.slice(0, -6))) rmSync(join(folder, name), { force: true });
@@ -47,11 +52,10 @@ export class FileStore {
     return join(this.#folder, `${id}.jsonl`);
   }
 
-  /** What is left for files. */
-  get bytesLeft(): number {
-    let left = this.#maxBytes;
-    for (const { bytes } of this.#files.values()) left -= bytes;
-    return left;
+  #take(bytes: number): void {
+    this.#bytesTaken += bytes;
+    if (this.#bytesTaken > this.#maxBytes)
+      throw new ApiError("files_full", "There is no room for the file: delete others, or raise batchDiskMb.");
   }
 
   list({ salt }: Tenant): StoredFile[] {
@@ -71,10 +75,17 @@ export class FileStore {
   ): Promise<StoredFile> {
     const id = FileStore.newId();
     const path = this.pathOf(id);
-    const handle = await open(path, "wx", 0o600);
     let bytes = 0;
+    let taken = 0;
+    const take = (more: number): void => {
+      taken += more;
+      this.#take(more);
+    };
+    const handle = await open(path, "wx", 0o600);
     try {
+      take(LEAST_BYTES);
       const about = await fill(async (piece) => {
+        take(piece.length);
         bytes += piece.length;
         await handle.write(piece);
       });
@@ -84,6 +95,8 @@ export class FileStore {
       await handle.close().catch(() => undefined);
       rmSync(path, { force: true });
       throw error;
+    } finally {
+      this.#bytesTaken -= taken; // a file that is noted counts by itself
     }
   }
 
@@ -95,8 +108,10 @@ export class FileStore {
   }
 
   remove(tenant: Tenant, id: string): boolean {
-    if (this.get(tenant, id) === null) return false;
+    const file = this.get(tenant, id);
+    if (file === null) return false;
     this.#files.delete(id);
+    this.#bytesTaken -= LEAST_BYTES + file.bytes;
     rmSync(join(this.#folder, `${id}.json`), { force: true });
     rmSync(this.pathOf(id), { force: true });
     return true;
@@ -105,8 +120,13 @@ export class FileStore {
   #note(file: Omit<StoredFile, "created_at">): StoredFile {
     const noted = { ...file, created_at: Math.floor(Date.now() / 1000) };
     writeWhole(join(this.#folder, `${file.id}.json`), JSON.stringify(noted));
-    this.#files.set(file.id, noted);
+    this.#keep(noted);
     return noted;
+  }
+
+  #keep(file: StoredFile): void {
+    this.#files.set(file.id, file);
+    this.#bytesTaken += LEAST_BYTES + file.bytes;
   }
 }
 

@@ -3,6 +3,7 @@
 
 const MOST_HEADERS = 16 * 1024;
 const MOST_FIELD = 64 * 1024;
+const MOST_FIELDS = 16;
 const END_OF_HEADERS = Buffer.from("\r\n\r\n");
 
 export interface FilePart {
@@ -43,6 +44,7 @@ export async function readForm(
         if (size > MOST_FIELD) throw new Error(`its field ${field} is longer than ${MOST_FIELD} bytes`);
         parts.push(bytes);
       });
+      if (fields.size === MOST_FIELDS) throw new Error(`it has more than ${MOST_FIELDS} fields`);
       fields.set(field, Buffer.concat(parts).toString("utf8"));
     } else {
       if (file !== null) throw new Error("it has more than one file");

@@ -23,7 +23,10 @@ const batchSchema = z.strictObject({
     .max(20)
     .default("24h")
     .meta({ description: "Taken for the clients' sake: batches do not expire." }),
-  metadata: z.record(z.string().max(64), z.string().max(512)).nullish(),
+  metadata: z
+    .record(z.string().max(64), z.string().max(512))
+    .refine((pairs) => Object.keys(pairs).length <= 16, "at most 16 pairs")
+    .nullish(),
 });
 
 const MOST_OPEN = 64;
@@ -75,13 +78,18 @@ export const createFile: Route = {
         headers: { accept: "multipart/form-data" },
       });
     const { batchFileMb } = c.get("server").config;
-    const limit = Math.min(batchFileMb * 2 ** 20, files.bytesLeft);
+    const limit = batchFileMb * 2 ** 20;
     const source = c.env.incoming ?? c.req.raw.body ?? [];
     const file = await files.add(tenant, async (write) => {
       let size = 0;
       const form = await readForm(source as AsyncIterable<Uint8Array>, boundary, async (bytes) => {
         size += bytes.length;
-        if (size > limit) throw tooLarge(limit, limit < batchFileMb * 2 ** 20);
+        if (size > limit)
+          throw new ApiError(
+            "body_too_large",
+            `The file is larger than ${limit} bytes. Send less, or raise batchFileMb.`,
+            { param: "file" },
+          );
         await write(bytes);
       }).catch((error: unknown) => {
         c.env.incoming?.resume(); // what is left is dropped
@@ -100,14 +108,6 @@ export const createFile: Route = {
     return c.json(fileObject(file));
   },
 };
-
-function tooLarge(limit: number, isFull: boolean): ApiError {
-  return isFull
-    ? new ApiError("files_full", "There is no room for the file: delete others, or raise batchDiskMb.")
-    : new ApiError("body_too_large", `The file is larger than ${limit} bytes. Send less, or raise batchFileMb.`, {
-        param: "file",
-      });
-}
 
 export const listFiles: Route = {
   method: "get",

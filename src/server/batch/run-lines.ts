@@ -3,7 +3,6 @@
 
 import { createReadStream } from "node:fs";
 import { open, stat, truncate } from "node:fs/promises";
-import { createInterface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Gate } from "../http/gate.js";
 import { answeredId, type BatchLine, type LineResult } from "./batch-line.js";
@@ -24,6 +23,7 @@ export interface RunOptions {
 const MOST_TRIES = 20;
 const MOST_DELAY_MS = 30_000;
 const FULL = [429, 503];
+const NEWLINE = 0x0a;
 
 /** Resolves when every line is done; rejects when it is stopped, or results cannot be kept. */
 export async function runLines(
@@ -69,13 +69,33 @@ async function answerOf(line: BatchLine, ask: AskLine, signal: AbortSignal): Pro
   }
 }
 
-/** The lines of a file with their numbers from 1 on, empty ones left out. */
-export async function* linesOf(path: string): AsyncGenerator<{ readonly number: number; readonly text: string }> {
-  let number = 0;
-  for await (const text of createInterface({ input: createReadStream(path), crlfDelay: Number.POSITIVE_INFINITY })) {
+/** The lines of a file with their numbers from 1 on, empty ones left out. One of more than `maxBytes` is null, and the last. */
+export async function* linesOf(
+  path: string,
+  maxBytes = Number.POSITIVE_INFINITY,
+): AsyncGenerator<{ readonly number: number; readonly bytes: Buffer | null }> {
+  let number = 1;
+  let held: Buffer[] = [];
+  let size = 0;
+  const whole = function* () {
+    const bytes = Buffer.concat(held);
+    held = [];
+    size = 0;
+    if (bytes.toString("latin1").trim() !== "") yield { number, bytes };
     number++;
-    if (text.trim() !== "") yield { number, text };
+  };
+  for await (const piece of createReadStream(path) as AsyncIterable<Buffer>) {
+    for (let from = 0; from < piece.length; ) {
+      const at = piece.indexOf(NEWLINE, from);
+      const part = piece.subarray(from, at < 0 ? piece.length : at);
+      size += part.length;
+      if (size > maxBytes) return yield { number, bytes: null };
+      held.push(part);
+      if (at >= 0) yield* whole();
+      from = at < 0 ? piece.length : at + 1;
+    }
   }
+  yield* whole();
 }
 
 /** Cuts a line off that was not written to its end, and says which are there. */
@@ -84,8 +104,8 @@ export async function answeredIn(path: string): Promise<Set<string>> {
   const size = (await stat(path).catch(() => null))?.size ?? 0;
   if (size === 0) return answered;
   await cutTornLine(path, size);
-  for await (const { text } of linesOf(path)) {
-    const id = answeredId(text);
+  for await (const { bytes } of linesOf(path)) {
+    const id = answeredId(String(bytes));
     if (id !== null) answered.add(id);
   }
   return answered;

@@ -11,7 +11,7 @@ import { readBounded } from "./bounded-body.js";
 import { type Excess, JsonShape } from "./json-shape.js";
 import { parseKnown } from "./known-fields.js";
 
-const JSON_LIMITS = { depth: 200, containers: 100_000, values: 500_000 };
+export const JSON_LIMITS = { depth: 200, containers: 100_000, values: 500_000 };
 /** An escape such as \u0041. */
 const MAX_BYTES_PER_CHAR = 6;
 const utf8 = new TextDecoder("utf-8", { fatal: true });
