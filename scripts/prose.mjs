@@ -1,9 +1,10 @@
 // Reads what people read: pages (those of options and errors are the tables of the source) and the change log's head. Finds sentences of more
-// than 30 words, and words that make a reader look twice. A semicolon ends a sentence; one that lists things may have half as many words more.
-//   node scripts/prose.mjs [PAGE...]      every finding; without pages all of them
+// than 30 words, and words that make a reader look twice. A semicolon ends a sentence; one that lists
+// things may have half as many words more, and a list of names any number.
+//   node scripts/prose.mjs [PAGE...]      every finding; without pages the number of each
+//   node scripts/prose.mjs --check        fails where a page that is held has one more than it may
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { pathToFileURL } from "node:url";
 
 const MOST_WORDS = 30;
 /** Of a sentence with four commas or more. */
@@ -34,11 +35,12 @@ const AVOIDED = [
 ];
 
 /** The prose of a page: no code blocks, tables' rules, comments; links are their text, code is one word. */
-export function sentencesOf(markdown) {
+function sentencesOf(markdown) {
   const text = markdown
     .replaceAll(/^---\n[\s\S]*?\n---\n/g, "")
     .replaceAll(/<!--[\s\S]*?-->/g, "")
     .replaceAll(/^( *)```[\s\S]*?^\1```/gm, "\n\n")
+    .replaceAll(/\n\n(?: {4,}.*\n)+/g, "\n\n")
     .replaceAll(/!\[[^\]]*\]\([^)]*\)/g, "")
     .replaceAll(/\[([^\]]*)\]\([^)]*\)/g, "$1")
     .replaceAll(/`[^`\n]+`/g, "Code")
@@ -57,11 +59,13 @@ export function sentencesOf(markdown) {
   return blocks.flatMap((block) => block.split(/(?<=[.!?]["”')]*) (?=["“(]?[A-Z0-9])|(?<=;) /));
 }
 
-export const wordsOf = (sentence) => sentence.split(" ").filter((word) => /[\p{L}\p{N}]/u.test(word)).length;
+const wordsOf = (sentence) => sentence.split(" ").filter((word) => /[\p{L}\p{N}]/u.test(word)).length;
 
-export function findingsOf(sentences) {
+function findingsOf(sentences) {
   return sentences.flatMap((sentence) => {
-    const most = sentence.split(", ").length > 4 ? MOST_IN_A_LIST : MOST_WORDS;
+    const pieces = sentence.split(/, | · /).length;
+    const isNames = wordsOf(sentence) / pieces <= 4;
+    const most = isNames ? Number.POSITIVE_INFINITY : pieces > 4 ? MOST_IN_A_LIST : MOST_WORDS;
     const long = wordsOf(sentence) > most ? [{ what: `${wordsOf(sentence)} words`, sentence }] : [];
     const bad = AVOIDED.filter(([pattern]) => pattern.test(sentence)).map(([pattern, instead]) => ({
       what: `"${pattern.exec(sentence)[0].trim()}": ${instead}`,
@@ -74,7 +78,7 @@ export function findingsOf(sentences) {
 /** The head of the change log: what was released is history. */
 const unreleased = (text) => text.slice(0, text.indexOf("\n## ", text.indexOf("## Unreleased") + 1) >>> 0);
 
-export function pages() {
+function pages() {
   const docs = readdirSync("docs", { recursive: true, encoding: "utf8" }).map((name) => join("docs", name));
   return ["README.md", "SECURITY.md", "CONTRIBUTING.md", "CHANGELOG.md", ...docs]
     .filter((path) => path.endsWith(".md"))
@@ -82,20 +86,33 @@ export function pages() {
     .sort();
 }
 
-export function proseOf(path) {
+function proseOf(path) {
   const text = readFileSync(path, "utf8");
   return sentencesOf(path === "CHANGELOG.md" ? unreleased(text) : text);
 }
 
-if (import.meta.url === pathToFileURL(process.argv[1]).href) {
-  const named = process.argv.slice(2);
-  let count = 0;
-  for (const path of named.length > 0 ? named : pages()) {
-    const findings = findingsOf(proseOf(path));
-    count += findings.length;
-    if (named.length === 0) console.log(`${String(findings.length).padStart(4)} of ${proseOf(path).length} ${path}`);
-    else for (const { what, sentence } of findings) console.log(`${path}: ${what}\n    ${sentence}`);
-  }
-  console.log(`${count} findings`);
-  process.exitCode = count > 0 ? 1 : 0;
+/** Pages that wait to be rewritten, with the findings they may have. Measurements keep the words they were written down with. */
+const MAY_HAVE = {
+  "CONTRIBUTING.md": 14,
+  "SECURITY.md": 3,
+  "docs/internals/architecture.md": 17,
+  "docs/internals/attention-plan.md": 3,
+  "docs/internals/kv-cache.md": 15,
+  "docs/internals/scheduler.md": 44,
+};
+/** Of the others: a change need not wait for its editor. */
+const SLACK = 2;
+const isHeld = (path) => !/^CHANGELOG|laboratory|internals\/(cuda|kernels)/.test(path);
+
+const named = process.argv.slice(2);
+if (named[0] === "--check") {
+  const over = pages().filter((path) => isHeld(path) && findingsOf(proseOf(path)).length > (MAY_HAVE[path] ?? SLACK));
+  show(over);
+  process.exitCode = over.length > 0 ? 1 : 0;
+} else if (named.length > 0) show(named);
+else for (const path of pages()) console.log(`${String(findingsOf(proseOf(path)).length).padStart(4)} ${path}`);
+
+function show(paths) {
+  for (const path of paths)
+    for (const { what, sentence } of findingsOf(proseOf(path))) console.log(`${path}: ${what}\n    ${sentence}`);
 }

@@ -1,7 +1,7 @@
 // What the pages for users name exists: environment variables, commands and their flags.
 
 import assert from "node:assert/strict";
-import { execFileSync } from "node:child_process";
+import { execFileSync, spawnSync } from "node:child_process";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { test } from "node:test";
@@ -133,4 +133,9 @@ test("the README's chart shows the measured file, and the benchmarks' page has t
     .flatMap(({ rows }) => rows)
     .filter(({ pagoda, llamaCpp }) => ![pagoda, llamaCpp].every((figure) => new RegExp(`\\b${figure}\\b`).test(page)));
   assert.deepEqual(absent, []);
+});
+
+test("the pages for users are plain: no sentence of more than 30 words, none of the words to avoid", () => {
+  const { status, stdout } = spawnSync(process.execPath, ["scripts/prose.mjs", "--check"], { encoding: "utf8" });
+  assert.equal(status, 0, stdout);
 });

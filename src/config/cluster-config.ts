@@ -51,7 +51,7 @@ export const CLUSTER_OPTIONS = {
   clusterSecret: {
     type: "string",
     default: null,
-    defaultText: "none: members are told by their NATS logins alone",
+    defaultText: "none: members are identified by their NATS logins alone",
     help: "secret that all members of the cluster share; each seals what it says and the pages it lends with it, and drops what is not sealed; better in the environment than on a command line",
   },
   natsTlsCa: {

@@ -50,7 +50,7 @@ export interface ServerConfig {
    * names of this machine.
    */
   readonly allowedHost: readonly string[];
-  /** Names by which clients may ask for the model. Default: the model's own name. */
+  /** Names that clients may give for the model. Default: the model's own name. */
   readonly servedModelName: readonly string[];
   /**
    * Memory in MiB for the weights of all models but the first; the least recently used are unloaded to make room. Default: no
@@ -67,8 +67,8 @@ export interface ServerConfig {
   /** Refuse fields that are not known, which are otherwise ignored and named in the log once. Default: false. */
   readonly strictFields: boolean;
   /**
-   * Folder that keeps the files and results of /v1/files and /v1/batches, prompts in plain text; unfinished batches go on after
-   * a restart. Default: none: no batches.
+   * Folder that keeps the files and results of /v1/files and /v1/batches, prompts in plain text; unfinished batches continue
+   * after a restart. Default: none: no batches.
    */
   readonly batchDir: string | null;
   /** Largest file of a batch, in MiB. Default: 200. */
@@ -153,7 +153,7 @@ export const SERVER_OPTIONS = {
     type: "list",
     default: [],
     defaultText: "the model's own name",
-    help: "names by which clients may ask for the model",
+    help: "names that clients may give for the model",
   },
   modelMemoryMb: {
     type: "integer",
@@ -181,7 +181,7 @@ export const SERVER_OPTIONS = {
     type: "string",
     default: null,
     defaultText: "none: no batches",
-    help: "folder that keeps the files and results of /v1/files and /v1/batches, prompts in plain text; unfinished batches go on after a restart",
+    help: "folder that keeps the files and results of /v1/files and /v1/batches, prompts in plain text; unfinished batches continue after a restart",
   },
   batchFileMb: { type: "integer", min: 1, max: 65536, default: 200, help: "largest file of a batch, in MiB" },
   batchDiskMb: {

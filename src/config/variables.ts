@@ -1,7 +1,7 @@
 // Environment variables that are no options: read where they are named, by the device or the build, and left alone by `pagoda serve`.
 
 export const VARIABLES = {
-  PAGODA_COMPILE: "`0`: no native library is compiled in the background where there is none",
+  PAGODA_COMPILE: "`0`: a missing native library is not compiled in the background",
   PAGODA_CPU_ISA: "instruction set of the cpu device, such as `avx2`; default: the best one of this processor",
   PAGODA_PIN_THREADS: "`1`: every thread of the cpu device stays on a processor of its own (Linux)",
   PAGODA_CUDA_DRIVER: "path of libcuda, where the loader does not find it",

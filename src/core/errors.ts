@@ -260,7 +260,7 @@ export const ERRORS = {
     kind: "capacity",
     status: 503,
     message:
-      "The replicas of {model} that began this answer are gone and none of their version came back within {value} s; those that are left are of another version and would go on differently. Ask again.",
+      "The replicas of {model} that began this answer are gone, and no replica of their version came back within {value} s. The remaining replicas have another version and would answer differently. Retry the request.",
   },
 
   // --- device and engine ----------------------------------------------------------------------------------------
@@ -374,7 +374,7 @@ export class FormatError extends PagodaError {}
 export class CapacityError extends PagodaError {}
 /** A device call failed. */
 export class DeviceError extends PagodaError {}
-/** The engine cannot go on. */
+/** The engine cannot continue. */
 export class EngineDeadError extends PagodaError {}
 
 const CLASS_OF: Record<ErrorKind, typeof PagodaError> = {

@@ -115,7 +115,7 @@ export const SAMPLING = {
     default: 0,
     api: "dry_multiplier",
     isFlag: true,
-    help: "DRY: how much a token loses that would go on with a repetition; 0 is off, 0.8 is usual",
+    help: "DRY: how much a token loses that would continue a repetition; 0 is off, 0.8 is usual",
   },
   dryBase: {
     type: "number",
@@ -142,7 +142,7 @@ export const SAMPLING = {
     default: -1,
     api: "dry_penalty_last_n",
     isFlag: true,
-    help: "DRY: the last so many tokens are looked at; -1 is all",
+    help: "DRY: number of last tokens that are searched; -1 is all",
   },
   drySequenceBreakers: {
     type: "strings",
@@ -177,7 +177,7 @@ export const SAMPLING = {
     default: 0,
     api: null,
     isFlag: true,
-    help: "end an answer whose last tokens are one pattern, so many times in a row; 0 and 1: never",
+    help: "end an answer whose last tokens are one pattern, repeated this number of times; 0 and 1: never",
   },
   loopMinSize: {
     type: "integer",

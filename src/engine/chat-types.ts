@@ -32,7 +32,7 @@ export interface MessageFields {
   readonly fields?: Readonly<Record<string, unknown>>;
 }
 
-/** What the model is told about its task. */
+/** What the model's instructions are. */
 export interface SystemMessage extends MessageFields {
   readonly role: "system" | "developer";
   readonly content: string | readonly TextPart[];
@@ -64,7 +64,7 @@ export interface ToolMessage extends MessageFields {
 /** One message of a conversation. */
 export type ChatMessage = SystemMessage | UserMessage | AssistantMessage | ToolMessage;
 
-/** What a tool's function is told beside its arguments. */
+/** What a tool's function gets beside its arguments. */
 export interface ToolContext {
   /** Of the call. */
   readonly id: string;
@@ -76,7 +76,7 @@ export interface ToolContext {
 export interface Tool<S = Schema> {
   /** What it does, for the model. */
   readonly description?: string;
-  /** A schema of its arguments, an object; left out: it has none. */
+  /** A schema of its arguments, an object. Default: no arguments. */
   readonly parameters?: S;
   /** What `run` calls. The result goes back to the model: texts as they are, other values as JSON. */
   execute?(args: SchemaOutput<S, Record<string, unknown>>, context: ToolContext): unknown;
@@ -194,7 +194,7 @@ export interface ChatOptions<Schemas = ToolSchemas>
   readonly toolChoice?: "auto" | "none" | "required" | { readonly name: keyof Schemas & string };
   /** false: a forced choice makes one call. Default: true. */
   readonly parallelToolCalls?: boolean;
-  /** Thoughts that have so many tokens are ended. Default: as many as the model likes. */
+  /** Thoughts end after this number of tokens. Default: no limit. */
   readonly thinkingBudget?: number;
 }
 

@@ -281,7 +281,7 @@ export interface ModelInfo {
 
 /** Of texts that are embedded or scored. */
 export interface TextOptions {
-  /** true: cut to what the model takes (its max_seq_length where it states one); a number: to so many tokens; else refused. */
+  /** true: cut to what the model takes (its max_seq_length where it states one); a number: to that length in tokens; else refused. */
   readonly truncate?: boolean | number;
   /** Longer texts are refused, whatever the model could take. */
   readonly maxTokens?: number;
@@ -309,7 +309,7 @@ export interface EmbedOptions extends TextOptions {
 
 /** How to score pairs of texts. */
 export interface ScoreOptions extends TextOptions {
-  /** What rerankers that are asked for a verdict judge by. */
+  /** What rerankers that give a verdict judge by. */
   readonly instruction?: string;
   /** The numbers before the model's activation. */
   readonly raw?: boolean;
@@ -324,7 +324,7 @@ export interface ScoreResult {
 
 /** How to rank documents. */
 export interface RerankOptions extends ScoreOptions {
-  /** The best so many. */
+  /** Number of best results. */
   readonly topN?: number;
 }
 
@@ -377,7 +377,7 @@ export interface EngineHealth {
 export interface TemplateOptions {
   /** Further variables of the chat template, such as enable_thinking. date_string is today unless given, as "26 Jul 2026". */
   readonly templateArgs?: Readonly<Record<string, unknown>>;
-  /** The answer goes on with the text of the last message, an assistant's, instead of beginning one. */
+  /** The answer continues the text of the last message, an assistant's, instead of beginning one. */
   readonly continueFinalMessage?: boolean;
 }
 
@@ -416,7 +416,7 @@ export interface Engine {
     messages: string | readonly ChatMessage[],
     options?: ChatOptions<Schemas>,
   ): ChatGeneration<Schemas>;
-  /** Answers a conversation, calls the tools that the model asks for, and goes on until it answers without a call. */
+  /** Answers a conversation, calls the tools that the model requests, and continues until it answers without a call. */
   run<Schemas extends ToolSchemas>(
     messages: string | readonly ChatMessage[],
     options: RunOptions<Schemas>,
@@ -452,7 +452,7 @@ export interface Engine {
   readonly adapters: readonly AdapterInfo[];
   /** Counters and gauges, as of the last step. */
   stats(): Promise<EngineStats>;
-  /** What goes on inside, for people to look at. */
+  /** The engine's inside, for people to look at. */
   readonly inspect: Inspector;
   /** Ends running requests with an error and frees the device. */
   close(): Promise<void>;

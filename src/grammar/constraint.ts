@@ -1,6 +1,6 @@
 // What structured output asks of sampling: which tokens may come next. Implementations live beside (xgrammar/).
 
-/** What a caller asks for; travels to the engine's thread as plain data. */
+/** What the answer must match; travels to the engine's thread as plain data. */
 export interface ConstraintSpec {
   /**
    * json: any JSON value; json_schema: `source` is the schema as JSON text; regex; grammar: EBNF; tool_calls: see call-grammar.ts; any: any
