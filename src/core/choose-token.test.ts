@@ -132,4 +132,12 @@ test("XTC leaves out all tokens that reach the threshold but the least probable 
   assert.deepEqual([...drawn({ topK: 4, xtcThreshold: 0.1 }, f32(1, 1, 1, 1))], [3]);
   assert.deepEqual([...drawn({ xtcThreshold: 0 }, f32(1, 0, Number.NEGATIVE_INFINITY))], [1]);
   assert.equal(chooseToken(logits, { ...open, temperature: 0, xtcThreshold: 0.1 }, 0.5), 2, "greedy is greedy");
+  const many = Float32Array.from({ length: 100_000 }, (_, i) => Math.sin(i) * 20);
+  const cpuOf = (xtcThreshold: number): number => {
+    const before = process.cpuUsage();
+    for (let i = 0; i < 4; i++) chooseToken(many, { ...open, xtcThreshold }, 0.5);
+    return process.cpuUsage(before).user;
+  };
+  cpuOf(0.1);
+  assert.ok(cpuOf(0) < 4 * cpuOf(0.1), "a whole vocabulary that reaches it is not sorted");
 });

@@ -72,14 +72,15 @@ function drawUnfiltered(logits: Float32Array, max: number, temperature: number, 
 function withoutTop(logits: Float32Array, max: number, { temperature, xtcThreshold = 2 }: ChoiceRule): Float32Array {
   let total = 0;
   for (let i = 0; i < logits.length; i++) total += weight(logits[i]!, max, temperature);
-  const top: number[] = []; // no more than 1 / threshold of them, but where that is 0
-  for (let i = 0; i < logits.length; i++)
-    if (weight(logits[i]!, max, temperature) >= xtcThreshold * total && logits[i]! > Number.NEGATIVE_INFINITY)
-      top.push(i);
-  if (top.length < 2) return logits;
   const left = logits.slice();
-  top.sort((a, b) => logits[b]! - logits[a]! || a - b).pop();
-  for (const id of top) left[id] = Number.NEGATIVE_INFINITY;
+  let least = -1; // of those that are left out; not by sorting, for a threshold of 0 takes the whole vocabulary
+  for (let i = 0; i < logits.length; i++) {
+    if (!(weight(logits[i]!, max, temperature) >= xtcThreshold * total && logits[i]! > Number.NEGATIVE_INFINITY))
+      continue;
+    if (least < 0 || logits[i]! <= logits[least]!) least = i;
+    left[i] = Number.NEGATIVE_INFINITY;
+  }
+  if (least >= 0) left[least] = logits[least]!;
   return left;
 }
 

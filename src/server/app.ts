@@ -66,6 +66,8 @@ const ROUTES: readonly Route[] = [
   plan,
 ];
 
+const METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
+
 /** What Ollama has and Pagoda does not: models are fetched and deleted by whoever runs the server. */
 const OLLAMAS_OWN = /^\/api\/(pull|push|create|copy|delete|blobs)(\/|$)/;
 
@@ -186,7 +188,8 @@ function logResponse(c: Context<AppEnv>, ms: number): void {
       : path.startsWith("/v1/responses/")
         ? "/v1/responses/:id"
         : "other");
-  c.get("server").metrics.countHttp(route, method, status);
+  // A method may be any word where no server of Node's has read it.
+  c.get("server").metrics.countHttp(route, METHODS.includes(method) ? method : "other", status);
   const line = { method, path, status, ms: Math.round(ms * 10) / 10, tenant: c.get("tenant")?.name, ...c.get("facts") };
   const isQuiet =
     path === "/health" || path === "/ready" || path === "/metrics" || (method === "GET" && path.startsWith("/api/"));

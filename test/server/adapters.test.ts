@@ -108,6 +108,19 @@ test("adapters are loaded from one folder, by who holds an admin's key", async (
   const keys = { apiKey: ["user"], adminKey: ["admin"] };
   await using server = await startServer({ model }, { ...keys, adapterDir, servedModelName: ["base"] });
   const admin = { authorization: "Bearer admin" };
+  // Where adapters lie on this machine is for administrators.
+  await server.engine.loadAdapter("placed", poet);
+  for (const [key, isTold] of [
+    ["user", false],
+    ["admin", true],
+  ] as const) {
+    const headers = { authorization: `Bearer ${key}` };
+    for (const path of ["/lora-adapters", "/v1/models", "/v1/models/placed"]) {
+      const told = await (await fetch(server.url + path, { headers })).text();
+      assert.equal(told.includes(adapterDir), isTold, `${key} ${path}`);
+    }
+  }
+  await server.engine.unloadAdapter("placed");
   const load = async (name: string, path: string, headers = admin) => {
     const response = await server.post("/v1/load_lora_adapter", { lora_name: name, lora_path: path }, headers);
     return response.status === 200 ? 200 : [response.status, await codeOf(response)];

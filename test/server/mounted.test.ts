@@ -42,6 +42,14 @@ test("a request in, a response out: JSON, streams, errors, keys", async () => {
   assert.equal((await keyed(post("/v1/chat/completions", ask, { headers }))).status, 200);
 });
 
+test("methods that no server has read name no further samples of the metrics", async () => {
+  await using handler = createHandler(engine, { logger });
+  for (let i = 0; i < 20; i++)
+    assert.equal((await handler(new Request("http://h/health", { method: `M${i}` }))).status, 405);
+  const text = await (await handler(new Request("http://h/metrics"))).text();
+  assert.deepEqual(text.match(/method="(M\d+|other)"/g), ['method="other"']);
+});
+
 test("bodies are bounded, and a request that was read before says so", async () => {
   await using handler = createHandler(engine, { logger, maxBodyMb: 0.001 });
   const long = { ...ask, messages: [{ role: "user", content: "a".repeat(2000) }] };

@@ -60,7 +60,8 @@ export const loraAdapters: Route = {
   summary: "The adapters by number (llama.cpp's API)",
   handle: (c) => {
     const { adapters } = c.get("server").engine;
-    return c.json(adapters.map(({ name, path }, id) => ({ id, name, path, scale: 0 })));
+    const { isAdmin } = c.get("tenant");
+    return c.json(adapters.map(({ name, path }, id) => ({ id, name, path: isAdmin ? path : name, scale: 0 })));
   },
 };
 

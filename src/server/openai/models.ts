@@ -4,7 +4,7 @@ import type { ServerContext } from "../context.js";
 import { ApiError } from "../http/api-error.js";
 import type { Route } from "../http/route.js";
 
-function entry({ house, startedMs }: ServerContext, id: string): Record<string, unknown> {
+function entry({ house, startedMs }: ServerContext, id: string, isAdmin: boolean): Record<string, unknown> {
   const adapted = house.adapters.get(id);
   const named = adapted?.parent ?? id;
   const engine = house.loaded.find(({ modelNames }) => modelNames.includes(named))?.engine;
@@ -13,7 +13,8 @@ function entry({ house, startedMs }: ServerContext, id: string): Record<string, 
     object: "model",
     created: Math.floor(startedMs / 1000),
     owned_by: "pagoda",
-    ...(adapted === undefined ? {} : { root: adapted.adapter.path, parent: adapted.parent }),
+    // Where it lies on this machine is for its administrators.
+    ...(adapted === undefined ? {} : { root: isAdmin ? adapted.adapter.path : id, parent: adapted.parent }),
     is_loaded: engine !== undefined,
     ...(engine === undefined
       ? {}
@@ -27,7 +28,10 @@ export const listModels: Route = {
   summary: "The models served",
   handle: (c) => {
     const context = c.get("server");
-    return c.json({ object: "list", data: context.house.names.map((name) => entry(context, name)) });
+    return c.json({
+      object: "list",
+      data: context.house.names.map((name) => entry(context, name, c.get("tenant").isAdmin)),
+    });
   },
 };
 
@@ -42,6 +46,6 @@ export const getModel: Route = {
       throw new ApiError("model_not_found", `The model ${JSON.stringify(name)} is not served here.`, {
         param: "model",
       });
-    return c.json(entry(context, name));
+    return c.json(entry(context, name, c.get("tenant").isAdmin));
   },
 };
