@@ -89,7 +89,11 @@ export async function joinAsReplica(
   // Says what it knows and asks nobody: an engine in a long step must not look dead.
   await lease.hold((): ReplicaEntry => {
     void gauge.refresh();
-    const state = replica.isDraining ? "draining" : engine.health().state === "ready" ? "ready" : "restarting";
+    const state = replica.isDraining
+      ? "draining"
+      : ["ready", "asleep"].includes(engine.health().state)
+        ? "ready"
+        : "restarting";
     const { numFetched: pagesFetched = 0, numFailed: fetchesFailed = 0 } = peers?.counts ?? {};
     return { ...fixed, state, load: { ...gauge.load(), ...replica.load(), pagesFetched, fetchesFailed } };
   });

@@ -94,6 +94,8 @@ export interface EngineConfig {
   readonly maxQueue: number;
   /** Longest time that compiling one grammar or schema may take, in seconds of a thread's own time. Default: 5. */
   readonly grammarSeconds: number;
+  /** Let the model's memory go when nothing was asked for so long; the next request loads it again. Default: never. */
+  readonly sleepIdleSeconds: number | null;
   /**
    * Guess tokens ahead, which changes no answer: ngram from the request's own tokens, suffix also from earlier answers of the
    * same client, mtp from a head of the checkpoint, eagle3 or draft from draftModel; auto is what draftModel is, else suffix on
@@ -315,6 +317,14 @@ export const ENGINE_OPTIONS = {
     max: 3600,
     default: 5,
     help: "longest time that compiling one grammar or schema may take, in seconds of a thread's own time",
+  },
+  sleepIdleSeconds: {
+    type: "number",
+    min: 0,
+    max: 2 ** 31,
+    default: null,
+    defaultText: "never",
+    help: "let the model's memory go when nothing was asked for so long; the next request loads it again",
   },
   speculative: {
     type: "choice",

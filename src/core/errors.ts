@@ -315,7 +315,7 @@ export const ERRORS = {
   model_in_use: {
     kind: "http",
     status: 409,
-    message: "The model {value} stays: it is in use, or it is the server's first.",
+    message: "The model {value} stays: it is in use.",
   },
   model_unavailable: {
     kind: "http",

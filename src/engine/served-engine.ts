@@ -43,6 +43,12 @@ export interface ServedEngine extends Engine {
   renderAside(messages: readonly PromptMessage[], options?: PromptOptions, asker?: TextAsker): Promise<PicturePrompt>;
   /** A long text is tokenised in a thread of its own. */
   tokenizeAside(text: string, options?: EncodeOptions, signal?: AbortSignal, client?: string): Promise<number[]>;
+  /** Lets the model's memory go until something is asked; false: something is under way. */
+  sleep(): Promise<boolean>;
+  /** The same by itself, when nothing was asked for so long; null: never; left out: as it is configured. */
+  sleepAfter(seconds?: number | null): void;
+  /** When that will be, on the clock of performance.now(); null: never, as things are. */
+  readonly asleepAtMs: number | null;
   /** generate(), which throws at once what it refuses: a stream that has begun can no longer say so by its status. */
   submit(prompt: readonly number[], options: GenerateOptions & PictureOptions): Generation;
 }

@@ -364,10 +364,10 @@ export interface AdapterInfo {
 
 /**
  * Whether the engine's thread serves. A thread that died is started again; requests that had not begun are kept. An engine that is elsewhere
- * may be away: requests wait for it for a while.
+ * may be away: requests wait for it for a while. One that is asleep (`sleepIdleSeconds`) is loaded again by the next request.
  */
 export interface EngineHealth {
-  readonly state: "ready" | "restarting" | "away" | "dead" | "closed";
+  readonly state: "ready" | "restarting" | "asleep" | "away" | "dead" | "closed";
   readonly restarts: number;
   /** What ended the thread last. */
   readonly lastError: string | null;

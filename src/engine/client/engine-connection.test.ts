@@ -271,3 +271,40 @@ test("close ends calls, questions and followers, once, and nothing said later wa
   say({ type: "ready", facts: FACTS });
   assert.deepEqual([line.health().state, line.health().restarts, held()], ["closed", 0, before]);
 });
+
+test("a host sleeps when nothing is under way; what is asked wakes it, and waits until it is there", async () => {
+  const { line, say, open, types, give, heard, listeners, numClosed } = readyLine();
+  open("a");
+  assert.equal(await line.sleep(), false, "a call is under way");
+  give("a", "stop");
+  types();
+  assert.deepEqual([await line.sleep(), line.health().state, numClosed()], [true, "asleep", 1]);
+  assert.equal(await line.sleep(), true);
+  open("b");
+  assert.equal(line.health().state, "restarting");
+  const asked = line.request((seq) => ({ type: "query", seq, what: "stats", rows: [] }));
+  asked.catch(() => undefined);
+  await turn();
+  assert.deepEqual([listeners.length, types()], [2, []]);
+  say({ type: "ready", facts: FACTS });
+  await turn();
+  assert.deepEqual(types(), ["add b"]);
+  give("b", "length");
+  assert.deepEqual([heard.splice(0), line.health().state], [["a stop", "b length"], "ready"]);
+  await line.sleep();
+  const question = line.request<string>((seq) => ({ type: "query", seq, what: "stats", rows: [] }));
+  await turn();
+  say({ type: "ready", facts: FACTS });
+  await turn();
+  say({ type: "reply", seq: 0, value: "stats" });
+  assert.deepEqual([types(), await question], [["query"], "stats"]);
+  await line.sleep();
+  open("c");
+  await line.close();
+  await turn();
+  assert.deepEqual(
+    [listeners.length, heard.splice(0)[0]!.split(":")[0]],
+    [3, "c engine_dead"],
+    "none is started any more",
+  );
+});

@@ -9,6 +9,7 @@ import { OutputReader } from "../outputs.js";
 import type { EngineHealth, GenerateOptions } from "../types.js";
 import type { CallChannel, CallReader } from "./call-reader.js";
 import type { EngineHost, StartHost } from "./host.js";
+import { IdleTimer } from "./idle-timer.js";
 import { StepLog } from "./step-log.js";
 
 /** Hears how many bytes of weights are loaded. */
@@ -36,6 +37,10 @@ export class EngineConnection {
   readonly #replies = new Replies();
   readonly #outputs = new OutputReader<OpenCall>((callId) => this.#calls.get(callId));
   readonly #hold = new KeepAlive();
+  readonly #idle: IdleTimer;
+  /** Resolves when the host that was put to sleep is gone, and when the one that takes its place can be asked. */
+  #asleep: Promise<void> = Promise.resolve();
+  #awake: Promise<void> = Promise.resolve();
   #host!: EngineHost;
   #facts!: EngineFacts;
   #state: Exclude<EngineHealth["state"], "away"> = "restarting";
@@ -51,6 +56,7 @@ export class EngineConnection {
   constructor(config: EngineConfig, startHost: StartHost, onProgress: OnProgress | null) {
     this.#config = config;
     this.#startHost = startHost;
+    this.#idle = new IdleTimer(config.sleepIdleSeconds, () => this.#fallAsleep());
     this.#holdProcess();
     this.ready = this.#start(onProgress);
   }
@@ -90,6 +96,7 @@ export class EngineConnection {
     this.numCalls++;
     this.#holdProcess();
     if (this.#state === "ready") this.#host.post(message, editLogits);
+    else this.#wake();
     if (signal?.aborted) queueMicrotask(onSignal);
     else signal?.addEventListener("abort", onSignal);
   }
@@ -110,6 +117,7 @@ export class EngineConnection {
 
   #holdProcess(): void {
     this.#hold.set(this.#state === "restarting" || this.#calls.size > 0 || !this.#replies.isEmpty);
+    this.#idle.mark(this.#state !== "ready" || this.#calls.size > 0);
   }
 
   channelFor(callId: string): CallChannel {
@@ -120,6 +128,10 @@ export class EngineConnection {
   }
 
   request<T>(messageOf: (seq: number) => ToEngine): Promise<T> {
+    if (this.#state === "asleep") {
+      this.#wake();
+      return this.#awake.then(() => this.request(messageOf));
+    }
     if (this.#state !== "ready") return Promise.reject(this.#deathError());
     const reply = this.#replies.ask<T>((seq) => this.#host.post(messageOf(seq), null));
     this.#holdProcess();
@@ -136,9 +148,47 @@ export class EngineConnection {
     this.send({ type: "watch_prefixes" });
   }
 
+  /** It sleeps when nothing was asked for so long; null: never; left out: as it is configured. */
+  sleepAfter(seconds: number | null = this.#config.sleepIdleSeconds): void {
+    this.#idle.set(seconds);
+  }
+
+  /** When it falls asleep, if nothing is asked before, on the clock of performance.now(). */
+  get asleepAtMs(): number | null {
+    return this.#idle.endMs;
+  }
+
+  /** Lets the host's memory go until something is asked; false: something is under way. */
+  async sleep(): Promise<boolean> {
+    const sleeps = this.#fallAsleep();
+    await this.#asleep;
+    return sleeps;
+  }
+
+  #fallAsleep(): boolean {
+    if (this.#state === "asleep") return true;
+    if (this.#state !== "ready" || this.#away !== null || this.#calls.size > 0 || !this.#replies.isEmpty) return false;
+    this.#state = "asleep";
+    this.#holdProcess();
+    this.#asleep = this.#host.close();
+    return true;
+  }
+
+  #wake(): void {
+    if (this.#state !== "asleep") return;
+    this.#state = "restarting";
+    this.#holdProcess();
+    this.#awake = this.#asleep.then(() => (this.#isClosed() ? undefined : this.#startAgain()));
+  }
+
+  #isClosed(): boolean {
+    return this.#state === "closed";
+  }
+
   async close(): Promise<void> {
     if (this.#state === "closed") return;
     this.#state = "closed";
+    this.#idle.stop();
     for (const call of [...this.#calls.values()]) this.#failCall(call, this.#deathError());
     this.log.end();
     this.#rejectReplies();
@@ -201,7 +251,12 @@ export class EngineConnection {
     for (const call of [...this.#calls.values()]) {
       if (call.reader.hasBegun) this.#failCall(call, new EngineDeadError("engine_dead", { reason: error.message }));
     }
-    this.#start(null).then(
+    void this.#startAgain();
+  }
+
+  /** What waits is asked of the new host. */
+  #startAgain(): Promise<void> {
+    return this.#start(null).then(
       () => {
         for (const call of this.#calls.values()) this.#host.post(call.message, call.editLogits ?? null);
       },

@@ -264,6 +264,18 @@ export class HostedEngine implements RelayEngine {
     if (this.facts.task === "generate") this.#connection.send({ type: "warm" });
   }
 
+  sleep(): Promise<boolean> {
+    return this.#connection.sleep();
+  }
+
+  sleepAfter(seconds?: number | null): void {
+    this.#connection.sleepAfter(seconds);
+  }
+
+  get asleepAtMs(): number | null {
+    return this.#connection.asleepAtMs;
+  }
+
   stats(): Promise<EngineStats> {
     return this.#query<EngineStats>("stats");
   }

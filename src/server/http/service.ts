@@ -12,7 +12,7 @@ export const health: Route = {
   isOpen: true,
   handle: (c) => {
     const { state, restarts } = c.get("server").engine.health(); // why it died is in the log, and in /api/stats for admins
-    const isUp = state === "ready" || state === "away"; // restarting a router would bring no replica
+    const isUp = state === "ready" || state === "asleep" || state === "away"; // restarting a router would bring no replica
     return c.json({ status: state === "ready" ? "ok" : state, restarts }, isUp ? 200 : 503);
   },
 };
@@ -24,8 +24,9 @@ export const ready: Route = {
   isOpen: true,
   handle: (c) => {
     const { engine, gate } = c.get("server");
-    const status = gate.isDraining ? "draining" : engine.health().state;
-    return c.json({ status }, status === "ready" ? 200 : 503);
+    const { state } = engine.health();
+    const status = gate.isDraining ? "draining" : state;
+    return c.json({ status }, status === "ready" || status === "asleep" ? 200 : 503);
   },
 };
 

@@ -192,7 +192,7 @@ export class ServerMetrics {
   /** The text of a scrape. */
   async render(): Promise<string> {
     const health = this.#engine.health();
-    this.#gauges.up!.set(health.state === "ready" ? 1 : 0);
+    this.#gauges.up!.set(health.state === "ready" || health.state === "asleep" ? 1 : 0);
     this.#restarts.add(health.restarts - this.#lastRestarts);
     this.#lastRestarts = health.restarts;
     if (health.state === "ready") {

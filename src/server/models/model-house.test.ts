@@ -9,6 +9,7 @@ import { ModelHouse } from "./model-house.js";
 /** A house whose guests load at once, with what was loaded and closed. */
 class Told {
   readonly events: string[] = [];
+  readonly asleep = new Set<string>();
   readonly logged: unknown[] = [];
   readonly house: ModelHouse;
 
@@ -21,14 +22,15 @@ class Told {
           if (bytes < 0) throw new Error("no such file");
           onBytes(bytes);
           const close = async () => void this.events.push(`close ${name}`);
-          return { model: { maxContext: bytes }, adapters: [], close } as unknown as Engine;
+          const health = () => ({ state: this.asleep.has(name) ? "asleep" : "ready" });
+          return { model: { maxContext: bytes }, adapters: [], close, health } as unknown as Engine;
         },
       }),
     );
     const log = { error: (...given: unknown[]) => void this.logged.push(given) };
     const first = {
       modelNames: ["first", "alias"],
-      engine: { model: { maxContext: 50 }, adapters: [] },
+      engine: { model: { maxContext: 50 }, adapters: [], sleep: async () => this.asleep.add("first").size > 0 },
       log,
       calls: new Set(),
     };
@@ -98,7 +100,8 @@ test("a guest is unloaded on request unless others than the asker use it", async
   context.calls.add({} as never);
   assert.equal(await house.unload("a", asker), false, "one of its calls goes on");
   context.calls.clear();
-  for (const name of ["first", "none"]) assert.equal(await house.unload(name, asker), false);
+  assert.equal(await house.unload("none", asker), false);
+  assert.deepEqual([await house.unload("first", asker), [...told.asleep]], [true, ["first"]]);
   assert.deepEqual([await house.unload("a", asker), await house.unload("a", asker)], [true, false]);
   assert.deepEqual(told.taken(), ["load a", "close a"]);
   await told.use("a");
@@ -152,4 +155,16 @@ test("when memory is short the least recently used leaves; what fits exactly sta
   assert.deepEqual(told.taken(), []);
   const alone = new Told({ a: 61 }, 60);
   await until(async () => nameOf(await alone.use("a")) === "a", "it is alone");
+});
+
+test("a guest that sleeps takes no memory, and is loaded anew where there is room for it", async () => {
+  const told = new Told({ a: 10, b: 10 }, 10);
+  await told.use("a");
+  told.asleep.add("a");
+  await told.use("b");
+  assert.deepEqual(told.taken(), ["load a", "load b"], "nobody had to leave");
+  const [again] = [told.use("a")];
+  told.asleep.clear();
+  await again;
+  assert.deepEqual(told.taken(), ["close a", "close b", "load a"]);
 });

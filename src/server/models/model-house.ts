@@ -91,7 +91,7 @@ export class ModelHouse {
     if (room === undefined) return this.#adapted(model) ?? this.#first;
     room.askers.add(asker);
     room.lastUsedMs = performance.now();
-    if (room.context !== null) return room.context;
+    if (room.context !== null && !isAsleep(room)) return room.context;
     room.loading ??= this.#load(room).finally(() => {
       room.loading = null;
     });
@@ -117,8 +117,9 @@ export class ModelHouse {
     for (const { askers } of this.#rooms) askers.delete(asker);
   }
 
-  /** Unloads a guest; false when others than the asker use it, or it is no guest that is loaded. */
+  /** Unloads a guest, and lets the first model's memory go; false when others than the asker use it, or it is not loaded. */
   async unload(name: string, asker: object): Promise<boolean> {
+    if (this.#first.modelNames.includes(name)) return this.#first.calls.size === 0 && this.#first.engine.sleep();
     const room = this.#rooms.find(({ guest, context }) => guest.name === name && context !== null);
     if (room === undefined || isUsed(room, asker)) return false;
     await this.#empty(room);
@@ -144,6 +145,7 @@ export class ModelHouse {
   }
 
   async #loadNow(room: Room, endMs: number): Promise<ServerContext> {
+    if (room.context !== null) await this.#empty(room); // it slept
     await this.#makeRoom(room, endMs);
     let engine: Engine;
     try {
@@ -166,7 +168,7 @@ export class ModelHouse {
     const { maxBytes } = this.#options;
     if (maxBytes === null) return;
     for (;;) {
-      const others = this.#rooms.filter((other) => other !== room && other.context !== null);
+      const others = this.#rooms.filter((other) => other !== room && other.context !== null && !isAsleep(other));
       const total = others.reduce((sum, other) => sum + other.bytes, room.bytes);
       // A guest larger than the budget runs alone: refusing it would help nobody.
       if (total <= maxBytes || others.length === 0) return;
@@ -183,6 +185,11 @@ export class ModelHouse {
     room.context = null;
     await engine.close();
   }
+}
+
+/** Its memory is free; what wakes it makes room for it first. */
+function isAsleep({ context }: Room): boolean {
+  return context!.engine.health().state === "asleep";
 }
 
 /** By others than the asker. */

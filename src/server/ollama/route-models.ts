@@ -52,9 +52,11 @@ export const ollamaPs: Route = {
   handle: (c) => {
     const context = c.get("server");
     const never = new Date(8.64e15 / 1000).toISOString();
-    const models = context.house.loaded.map(({ engine, modelNames, calls }) => ({
+    const awake = context.house.loaded.filter(({ engine }) => engine.health().state !== "asleep");
+    const models = awake.map(({ engine, modelNames, calls }) => ({
       ...entry(context, modelNames[0]!),
-      expires_at: never,
+      expires_at:
+        engine.asleepAtMs === null ? never : new Date(performance.timeOrigin + engine.asleepAtMs).toISOString(),
       size_vram: 0,
       context_length: engine.model.maxContext,
       active: calls.size,

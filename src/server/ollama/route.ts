@@ -18,6 +18,7 @@ import type { ServerEvent } from "../http/sse.js";
 import { samplingOptions } from "../schemas/sampling.js";
 import { chatOfGenerate, chatOfOllama, formatOfOllama } from "./chat.js";
 import { NS_PER_MS, shapeError } from "./form.js";
+import { type KeepAlive, keepModel, secondsOf } from "./keep-alive.js";
 import { ollamaChatSchema, ollamaGenerateSchema } from "./schema.js";
 
 const FORM: StreamForm = { isLines: true, failure: (error) => ({ data: shapeError(error) }) };
@@ -33,7 +34,7 @@ export const ollamaChat: Route = {
     const body = await readJson(c, ollamaChatSchema, { takesImages: true });
     if (body.messages.length === 0) return loadOrUnload(c, body, { message: { role: "assistant", content: "" } });
     const plan = await planChat(c, chatOfOllama(body), formatOfOllama(body));
-    return run(c, plan, body.stream !== false, (delta) => {
+    return run(c, plan, body, (delta) => {
       const { content, reasoning_content, tool_calls } = messageOf([delta]);
       const calls = tool_calls?.map(({ id, function: fn }) => ({
         id,
@@ -63,7 +64,7 @@ export const ollamaGenerate: Route = {
     if (!body.prompt) return loadOrUnload(c, body, { response: "" });
     const plan =
       body.raw === true ? await rawPlan(c, body) : await planChat(c, chatOfGenerate(body), formatOfOllama(body));
-    return run(c, plan, body.stream !== false, ({ content = "", reasoning_content }) => ({
+    return run(c, plan, body, ({ content = "", reasoning_content }) => ({
       response: content,
       ...(reasoning_content === undefined ? {} : { thinking: reasoning_content }),
     }));
@@ -89,10 +90,19 @@ async function rawPlan(c: Context<AppEnv>, body: Parameters<typeof chatOfGenerat
 
 type Write = (delta: AnswerDelta) => Record<string, unknown>;
 
-function run(c: Context<AppEnv>, plan: ChatPlan, isStream: boolean, write: Write): Promise<Response> {
+interface Asked {
+  readonly stream?: boolean | null | undefined;
+  readonly keep_alive?: KeepAlive;
+}
+
+function run(c: Context<AppEnv>, plan: ChatPlan, { stream, keep_alive }: Asked, write: Write): Promise<Response> {
   const call = new Call(c, "ollama-");
-  const start = (): Reply => new OllamaReply(c, call, plan, call.start(plan.prompt, plan.options), write);
-  return runCall(c, call, { isStream, form: FORM }, start);
+  const start = (): Reply => {
+    const generation = call.start(plan.prompt, plan.options);
+    keepModel(c, keep_alive); // now that it is in use
+    return new OllamaReply(c, call, plan, generation, write);
+  };
+  return runCall(c, call, { isStream: stream !== false, form: FORM }, start);
 }
 
 class OllamaReply implements Reply {
@@ -149,12 +159,17 @@ function head(c: Context<AppEnv>): Record<string, unknown> {
 /** The answer to a request without a prompt: the model is loaded, or with `keep_alive: 0` it is not needed any more. */
 async function loadOrUnload(
   c: Context<AppEnv>,
-  { model, keep_alive: keepAlive }: { readonly model: string; readonly keep_alive?: unknown },
+  { model, keep_alive: keepAlive }: { readonly model: string; readonly keep_alive?: KeepAlive },
   fields: Record<string, unknown>,
 ): Promise<Response> {
   checkModel(c.get("server"), model);
-  const isUnload = isZero(keepAlive);
+  const isUnload = secondsOf(keepAlive) === 0;
   if (isUnload) await unload(c);
+  else {
+    const { engine } = c.get("server");
+    if (engine.health().state === "asleep") await engine.stats(); // whatever is asked wakes it
+    keepModel(c, keepAlive);
+  }
   return c.json({ ...head(c), ...fields, done: true, done_reason: isUnload ? "unload" : "load" });
 }
 
@@ -167,13 +182,9 @@ async function unload(c: Context<AppEnv>): Promise<void> {
     throw new ApiError("admin_key_needed", message);
   }
   if (await house.unload(modelNames[0]!, c)) return;
-  throw new ApiError("model_in_use", `The model ${name} stays: it is in use, or it is the server's first.`, {
+  throw new ApiError("model_in_use", `The model ${name} stays: it is in use.`, {
     param: "model",
   });
-}
-
-function isZero(keepAlive: unknown): boolean {
-  return keepAlive === 0 || keepAlive === "0" || keepAlive === "0s";
 }
 
 function endOf({ finishReason, trace }: TurnEnd): Record<string, unknown> {

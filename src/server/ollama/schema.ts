@@ -4,6 +4,7 @@ import { z } from "zod";
 import { ollamaImages } from "../schemas/pictures.js";
 import { fieldOf } from "../schemas/sampling.js";
 import { MAX_TOOLS, toolName } from "../schemas/tools.js";
+import { keepAliveField } from "./keep-alive.js";
 
 const maybe = <T extends z.ZodType>(schema: T) => schema.nullish();
 const ignored = z.unknown().optional();
@@ -46,7 +47,7 @@ const common = {
   format: maybe(z.union([z.enum(["json", ""]), z.record(z.string(), z.unknown())])),
   options: maybe(options),
   think: maybe(z.union([z.boolean(), z.enum(["low", "medium", "high"])])),
-  keep_alive: ignored,
+  keep_alive: keepAliveField,
   logprobs: maybe(z.boolean()),
   top_logprobs: maybe(fieldOf("logprobs")),
 };
@@ -108,7 +109,7 @@ export const ollamaEmbedSchema = z.strictObject({
   truncate: maybe(z.boolean()),
   dimensions: maybe(z.int().min(1)),
   options: maybe(options),
-  keep_alive: ignored,
+  keep_alive: keepAliveField,
 });
 
 /** The older form: one text, one vector. */
@@ -116,7 +117,7 @@ export const ollamaEmbeddingsSchema = z.strictObject({
   model: z.string(),
   prompt: z.string(),
   options: maybe(options),
-  keep_alive: ignored,
+  keep_alive: keepAliveField,
 });
 
 export const ollamaShowSchema = z.strictObject({

@@ -15,7 +15,7 @@ function entry({ house, startedMs }: ServerContext, id: string, isAdmin: boolean
     owned_by: "pagoda",
     // Where it lies on this machine is for its administrators.
     ...(adapted === undefined ? {} : { root: isAdmin ? adapted.adapter.path : id, parent: adapted.parent }),
-    is_loaded: engine !== undefined,
+    is_loaded: engine !== undefined && engine.health().state !== "asleep",
     ...(engine === undefined
       ? {}
       : { max_model_len: engine.model.maxContext, architecture: engine.model.architecture }),
