@@ -94,7 +94,7 @@ export interface EngineConfig {
   readonly maxQueue: number;
   /** Longest time that compiling one grammar or schema may take, in seconds of a thread's own time. Default: 5. */
   readonly grammarSeconds: number;
-  /** Let the model's memory go when nothing was asked for so long; the next request loads it again. Default: never. */
+  /** Free the memory of the model after this long without a request; the next request loads it again. Default: never. */
   readonly sleepIdleSeconds: number | null;
   /**
    * Guess tokens ahead, which changes no answer: ngram from the request's own tokens, suffix also from earlier answers of the
@@ -324,7 +324,7 @@ export const ENGINE_OPTIONS = {
     max: 2 ** 31,
     default: null,
     defaultText: "never",
-    help: "let the model's memory go when nothing was asked for so long; the next request loads it again",
+    help: "free the memory of the model after this long without a request; the next request loads it again",
   },
   speculative: {
     type: "choice",

@@ -79,6 +79,7 @@ function settled(value: unknown): unknown {
     .replaceAll(/"(created|created_at|startedMs|modified_at|total_duration)":(\d+|"[^"]*")/g, (whole, key, given) =>
       key === "total_duration" && given === "52500000" ? whole : `"${key}":0`,
     )
+    .replaceAll(/"expires_at":"2[01][^"]*"/g, `"expires_at":"SOON"`)
     .replaceAll(/"version":"\d+\.[^"]*"/g, '"version":"VERSION"')
     .replaceAll(/pagoda-tiny-\w+/g, "pagoda-tiny")
     .replaceAll(/The body is not JSON: [^"]*/g, "The body is not JSON: ..."); // as the parser of this Node says it

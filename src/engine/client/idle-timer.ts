@@ -1,4 +1,4 @@
-// When nothing has been asked for a while. The time counts from the end of the last call; whoever only looks does not lengthen it.
+// Fires after a time without calls. It counts from the end of the last one; questions that only look do not lengthen it.
 
 const RETRY_MS = 1000;
 
