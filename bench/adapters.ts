@@ -1,6 +1,6 @@
 // What adapters cost a decode step: rows with none, with one adapter for all, and with as many different ones as there are, taking turns in
-// one run. Prints tokens per second and the ratios to those without.
-//   node dist/bench/adapters.js MODEL [--device cpu] [--rows 8] [--adapters 8] [--rank 16] [--context 128] [--steps 48] [--rounds 5]
+// one run. Prints tokens per second and processor time per step, and the ratios to those without.
+//   node dist/bench/adapters.js MODEL [--device cpu] [--threads 2] [--rows 8] [--adapters 8] [--rank 16] [--context 128] [--steps 48] [--rounds 5]
 // MODEL is a Llama of bench/make-checkpoint.ts; its adapters, at all seven projections of each layer, are made beside it for the run.
 
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -24,6 +24,7 @@ const { values, positionals } = parseArgs({
     context: { type: "string", default: "128" },
     steps: { type: "string", default: "48" },
     rounds: { type: "string", default: "5" },
+    threads: { type: "string" },
   },
 });
 const [model = ""] = positionals;
@@ -44,6 +45,7 @@ try {
   const config = engineConfig({
     model,
     device: values.device,
+    ...(values.threads === undefined ? {} : { threads: Number(values.threads) }),
     speculative: "off",
     prefixCaching: false,
     adapterMemory: 16384,
@@ -54,7 +56,7 @@ try {
     "one adapter for all rows": () => 0,
     [`${numAdapters} adapters`]: (row) => row % numAdapters,
   };
-  const found = new Map<string, number[]>();
+  const found = new Map<string, Measured[]>();
   for (let round = -1; round < rounds; round++) {
     for (const [name, adapterOf] of Object.entries(cases)) {
       const rate = await measure(engine, adapterOf, paths);
@@ -62,27 +64,37 @@ try {
     }
   }
   const base = found.get("no adapter")!;
+  const percent = (ratio: number): string => `${(100 * ratio).toFixed(1)} %`;
+  const spread = (ratios: number[]): string =>
+    `${percent(median(ratios))} (${percent(Math.min(...ratios))} to ${percent(Math.max(...ratios))})`;
   console.log(
     `${model} on ${values.device}: ${numRows} rows, rank ${rank}, context ${context}, ${rounds} rounds of ${steps} steps`,
   );
-  for (const [name, rates] of found) {
-    const ratios = rates.map((rate, i) => rate / base[i]!);
-    const percent = (ratio: number): string => `${(100 * ratio).toFixed(1)} %`;
-    const [low, high] = [Math.min(...ratios), Math.max(...ratios)].map(percent);
-    const rate = median(rates).toFixed(1).padStart(10);
-    console.log(`${name.padEnd(26)} ${rate} tok/s   ${percent(median(ratios))} (${low} to ${high})`);
+  for (const [name, runs] of found) {
+    const rate = median(runs.map((run) => run.tokensPerSecond)).toFixed(1);
+    const busy = median(runs.map((run) => run.busyMs)).toFixed(1);
+    const byTime = spread(runs.map((run, i) => run.tokensPerSecond / base[i]!.tokensPerSecond));
+    const byWork = spread(runs.map((run, i) => base[i]!.busyMs / run.busyMs));
+    console.log(`${name.padEnd(26)} ${rate.padStart(9)} tok/s   ${byTime}`);
+    console.log(`${"".padEnd(26)} ${busy.padStart(9)} ms of processors a step   ${byWork}`);
   }
   engine.core.close();
 } finally {
   rmSync(folder, { recursive: true });
 }
 
-/** Tokens per second of steps in which every row decodes. */
+interface Measured {
+  readonly tokensPerSecond: number;
+  /** Processor time of a step, all threads. */
+  readonly busyMs: number;
+}
+
+/** Steps in which every row decodes. */
 async function measure(
   { core, adapters, facts }: LoadedEngine,
   adapterOf: (row: number) => number,
   paths: readonly string[],
-) {
+): Promise<Measured> {
   for (let row = 0; row < numRows; row++) {
     const own = adapterOf(row);
     const ref = { name: `a${own}`, path: paths[own]!, scale: 1, isPinned: true };
@@ -104,14 +116,24 @@ async function measure(
   const atEnd = numRows * (WARM_TOKENS + steps);
   const first = core.stats().generatedTokens;
   let [begun, began, ended, done] = [0, 0, 0, 0];
+  let busyMs = 0;
   while (core.hasWork) {
     core.step();
     core.takeOutputs();
     const tokens = core.stats().generatedTokens - first;
-    if (begun === 0 && tokens >= atStart) [begun, began] = [performance.now(), tokens];
-    if (ended === 0 && tokens >= atEnd) [ended, done] = [performance.now(), tokens];
+    if (begun === 0 && tokens >= atStart) [begun, began, busyMs] = [performance.now(), tokens, -processorMs()];
+    if (ended === 0 && tokens >= atEnd) {
+      [ended, done] = [performance.now(), tokens];
+      busyMs += processorMs();
+    }
   }
-  return (1000 * (done - began)) / (ended - begun);
+  const numTokens = done - began;
+  return { tokensPerSecond: (1000 * numTokens) / (ended - begun), busyMs: (busyMs * numRows) / numTokens };
+}
+
+function processorMs(): number {
+  const { user, system } = process.cpuUsage();
+  return (user + system) / 1000;
 }
 
 function median(of: readonly number[]): number {

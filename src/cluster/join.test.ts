@@ -34,6 +34,9 @@ const NO_STATS = {
 class ToldEngine {
   readonly model = { name: "m" };
   readonly eosIds = [2];
+  readonly adapters = [
+    { name: "sql", path: "/secret", isPinned: true, identity: "numbers", byteLength: 8, maxRank: 4 },
+  ];
   readonly facts: object;
   readonly taken: unknown[] = [];
   state = "ready";
@@ -104,6 +107,7 @@ test("a replica and a router say all of themselves in the bucket; when they leav
     ...{ kind: "replica", id: member.id, model: "m", version: packageVersion(), protocol: PROTOCOL, role: "both" },
     ...{ vocabulary: vocabularyOf(engine as unknown as RelayEngine), address: "http://here", exchangesPages: true },
     ...{ leaseMs: 60_000, slots: 3, maxQueued: 5, state: "ready" },
+    adapters: [{ name: "sql", identity: "numbers", byteLength: 8, maxRank: 4 }],
     facts: { vocabSize: 3, pageSize: 4, pageBytes: 64, identity: "same", poolTokens: null, maxContext: 32 },
   });
   assert.deepEqual(load, {

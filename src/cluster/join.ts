@@ -95,7 +95,10 @@ export async function joinAsReplica(
         ? "ready"
         : "restarting";
     const { numFetched: pagesFetched = 0, numFailed: fetchesFailed = 0 } = peers?.counts ?? {};
-    return { ...fixed, state, load: { ...gauge.load(), ...replica.load(), pagesFetched, fetchesFailed } };
+    const adapters = engine.adapters.map(({ name, identity, byteLength, maxRank }) => {
+      return { name, identity, byteLength, maxRank };
+    });
+    return { ...fixed, adapters, state, load: { ...gauge.load(), ...replica.load(), pagesFetched, fetchesFailed } };
   });
   await members.start(lease);
   /** One that could go on in our place. */

@@ -153,6 +153,15 @@ export interface Device {
    * nothing, where the device cannot for this weight; left out where it never can.
    */
   gatedMatmul?(out: Tensor, x: Tensor, weight: Weight, activation: Activation, n: number): boolean;
+  /** The same for a batch's tokens, with what its adapters add to the product before the gate. */
+  adaptedGatedMatmul?(
+    out: Tensor,
+    x: Tensor,
+    weight: Weight,
+    activation: Activation,
+    lowRanks: LowRanks,
+    batch: StagedBatch,
+  ): boolean;
   /**
    * out = x / rms(x) * weight, rms over each run of `groupCols` columns (default all): per-head norms use the head dim. weight has
    * groupCols numbers for all runs, or one for each column. out may be x.

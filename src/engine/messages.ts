@@ -12,7 +12,7 @@ import type { PredictorMethod, Speculation } from "../core/speculation.js";
 import type { ConstraintSpec } from "../grammar/constraint.js";
 import type { VisionSpec } from "../models/vision/vision-model.js";
 import type { StepOutputs } from "./outputs.js";
-import type { EngineStats, StepRow } from "./types.js";
+import type { AdapterInfo, EngineStats, StepRow } from "./types.js";
 
 /**
  * A generation; or the prompt as one vector: its pooled hidden states ("pool"), what the checkpoint makes an embedding of them by
@@ -131,6 +131,8 @@ export type FromEngine =
   | StepOutputs
   | { readonly type: "reply"; readonly seq: number; readonly value: unknown }
   | { readonly type: "prefixes"; readonly change: PrefixChange }
+  /** All adapters that requests may name from now on. For engines that are elsewhere. */
+  | { readonly type: "adapters"; readonly adapters: readonly AdapterInfo[] }
   /** Whether it can serve just now; null: it can. For engines that are elsewhere. */
   | { readonly type: "away"; readonly reason: string | null }
   | { readonly type: "dead"; readonly error: WireError };

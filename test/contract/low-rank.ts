@@ -1,7 +1,7 @@
 // What adapters add to a product: against the reference, and the same bits for a row whichever rows come with it.
 
 import { Batch } from "../../src/core/batch.js";
-import type { Device, LowRankSpec, Tensor } from "../../src/device/device.js";
+import type { Device, LowRankSpec, LowRanks, StagedBatch, Tensor, Weight } from "../../src/device/device.js";
 import type { Tolerance } from "./device.js";
 import { assertSameBits, type Duel, readAll } from "./duel.js";
 import { numbers, randomWeight } from "./inputs.js";
@@ -73,8 +73,28 @@ function pickedRows(device: Device, rows: readonly number[], cols: number, seed:
   return device.loadTensor(values, rows.length, stride).columns(5, 5 + cols);
 }
 
-/** out [n] of the rows that were called for. */
-function run(device: Device, { inputs, cols, adapters }: Product, call: Call): Tensor {
+type Op<T> = (
+  device: Device,
+  out: Tensor,
+  x: Tensor,
+  weight: Weight,
+  lowRanks: LowRanks,
+  staged: StagedBatch,
+  call: Call,
+) => T;
+
+/** Adds the product to out [n]. */
+const multiply: Op<Tensor> = (device, out, x, weight, lowRanks, staged, { rows, firstLogit = -1, n = rows.length }) => {
+  const options = { accumulate: true, scale: 0.5 };
+  if (lowRanks.isIn(staged)) device.adaptedMatmul!(out, x, weight, lowRanks, staged, n, firstLogit, options);
+  else device.matmul(out, x, weight, n, options);
+  return out;
+};
+
+/** What the op makes of the rows that were called for. */
+function run(device: Device, product: Product, call: Call): Tensor;
+function run<T>(device: Device, product: Product, call: Call, op: Op<T>): T;
+function run(device: Device, { inputs, cols, adapters }: Product, call: Call, op: Op<unknown> = multiply): unknown {
   const { rows, adapterOf, firstLogit = -1, n = rows.length, dtype = "f32" } = call;
   const batch = new Batch(4, rows.length);
   for (const row of rows) {
@@ -96,12 +116,10 @@ function run(device: Device, { inputs, cols, adapters }: Product, call: Call): T
   const x = pickedRows(device, own, inputs, 6);
   const out = pickedRows(device, own, cols, 5);
   const weight = device.loadWeight([randomWeight(dtype, cols, inputs, 3)]);
-  const options = { accumulate: true, scale: 0.5 };
-  if (lowRanks.isIn(staged)) device.adaptedMatmul!(out, x, weight, lowRanks, staged, n, firstLogit, options);
-  else device.matmul(out, x, weight, n, options);
+  const result = op(device, out, x, weight, lowRanks, staged, call);
   for (let slot = 0; slot < adapters.length; slot++) lowRanks.drop(slot);
   for (const lowRank of loaded) device.freeLowRank!(lowRank);
-  return out;
+  return result;
 }
 
 export function lowRankContract(duel: Duel, tolerance: Tolerance): void {
@@ -137,6 +155,41 @@ export function lowRankContract(duel: Duel, tolerance: Tolerance): void {
       }
     });
   }
+
+  duel.test("adaptedMatmul", "adapters give the same bits before the gate and with a gate of its own", async () => {
+    // 40 cols begin within a panel; 64 and 96 with one.
+    for (const inner of [40, 64, 96]) {
+      const adapters: readonly (readonly Shape[])[] = [
+        [
+          { rank: 3, cols: inner, firstCol: 0 },
+          { rank: 17, cols: inner, firstCol: inner, isBf16: true },
+        ],
+        [{ rank: 8, cols: inner, firstCol: inner }],
+      ];
+      const product = { inputs: 100, cols: 2 * inner, adapters };
+      for (const rows of [[3], [0, 1, 2, 5, 6], all]) {
+        const call = { rows, adapterOf: (row: number) => (row % 3) - 1 };
+        const apart = run(duel.device, product, call, (device, both, x, weight, lowRanks, staged) => {
+          device.adaptedMatmul!(both, x, weight, lowRanks, staged, rows.length, -1);
+          const out = device.allocTensor(rows.length, inner);
+          const gate = device.createMap({ kind: "gate", activation: "silu" });
+          device.map(out, gate, both.columns(0, inner), both.columns(inner, 2 * inner), rows.length);
+          return out;
+        });
+        const once = run(duel.device, product, call, (device, _both, x, weight, lowRanks, staged) => {
+          const out = device.allocTensor(rows.length, inner);
+          const did = device.adaptedGatedMatmul?.(out, x, weight, "silu", lowRanks, staged);
+          return did === true ? out : null;
+        });
+        if (once === null) continue; // the device makes two steps of it
+        assertSameBits(
+          await readAll(duel.device, once),
+          await readAll(duel.device, apart!),
+          `${inner}, ${rows.length}`,
+        );
+      }
+    }
+  });
 
   duel.test("adaptedMatmul", "rows of a head are counted from the first logit row", async () => {
     const product = PRODUCTS[2]!;

@@ -217,7 +217,7 @@ class Model {
       did(kNorm);
       void* gate_up = *next++;
       if (can_gate_) {
-        CHECKED(library_, pg_gated_matmul, context_, gated, kInner, room.normed.data(), kHidden, gate_up, rows_, 0);
+        CHECKED(library_, pg_gated_matmul, context_, gated, kInner, room.normed.data(), kHidden, gate_up, rows_, 0, nullptr, 0);
       } else {
         multiply(gate_up, halves, 2 * kInner, room.normed.data(), kHidden);
         CHECKED(library_, pg_gated_activation, context_, gated, kInner, halves, 2 * kInner, halves + kInner, 2 * kInner, 0, rows_, kInner);

@@ -23,7 +23,7 @@
 extern "C" {
 #endif
 
-#define PG_ABI_VERSION 11
+#define PG_ABI_VERSION 12
 
 #define PG_OK 0
 #define PG_E_ARGUMENT -1
@@ -77,13 +77,19 @@ PG_API int32_t pg_weight_free(void* context, void* weight);
 // out[n, rows] = scale * (x[n, cols] . W^T + bias[rows]); accumulate != 0 adds to out instead. bias may be null.
 PG_API int32_t pg_matmul(void* context, float* out, int64_t out_stride, const float* x, int64_t x_stride, const void* weight, int64_t n, const float* bias, float scale, int32_t accumulate);
 // out[n, rows / 2] = act(gate) * up, where gate and up are the first and the second half of x . W^T: the same bits as pg_matmul and
-// pg_gated_activation give. activation: as there, or gpt-oss's gate (src/rows.h). PG_E_UNSUPPORTED, having done nothing, where the halves are not whole segments or panels of
-// the weight, or meet x in different layouts.
-PG_API int32_t pg_gated_matmul(void* context, float* out, int64_t out_stride, const float* x, int64_t x_stride, const void* weight, int64_t n, int32_t activation);
+// pg_gated_activation give. activation: as there, or gpt-oss's gate (src/rows.h). adapters: items of pg_low_rank, added before the gate.
+// PG_E_UNSUPPORTED, having done nothing, where the halves are not whole segments or panels of the weight, or meet x in different layouts, or an
+// adapter begins within a panel.
+PG_API int32_t pg_gated_matmul(void* context, float* out, int64_t out_stride, const float* x, int64_t x_stride, const void* weight, int64_t n, int32_t activation, const double* adapters, int64_t num_adapters);
 
-// For each of `count` items: out[row + i, first_col ..] += scale * ((x[row + i] . a^T) . b^T), i < n; the same bits as two pg_matmul give. items: [count][6]
-// the weights a [rank, inputs] and b [outputs, rank], of one segment each, then row, n, first_col, scale (src/low-rank.h). No two items have a
-// number of out in common.
+// --- what adapters add ---------------------------------------------------------------------------------------------------
+// a [rank, inputs] and b [outputs, rank], f32, packed as the instruction set reads them, in bf16 where all numbers are; sources are not kept.
+PG_API int32_t pg_low_rank_create(void* context, int64_t rank, int64_t inputs, int64_t outputs, const void* a, const void* b, uint64_t* out_low_rank);
+// Returns the bytes held.
+PG_API int64_t pg_low_rank_bytes(const void* low_rank);
+PG_API int32_t pg_low_rank_free(void* context, void* low_rank);
+// For each of `count` items: out[row + i, first_col ..] += scale * ((x[row + i] . a^T) . b^T), i < n. items: [count][5] a low rank, then row, n,
+// first_col, scale (src/low-rank.h). No two items have a number of out in common. A row's bits do not depend on n or on other items.
 PG_API int32_t pg_low_rank(void* context, float* out, int64_t out_stride, const float* x, int64_t x_stride, const double* items, int64_t count);
 
 // --- the staged step ----------------------------------------------------------------------------------------------------

@@ -29,7 +29,7 @@ struct Context {
   int64_t matmul_scratch_bytes = 0;
   Scratch gate_rooms;  // of every worker, gate_room_bytes each: gates and what they gate
   int64_t gate_room_bytes = 0;
-  Scratch low_rank_room;    // what adapters pack and shrink in a call
+  Scratch low_rank_room;  // what adapters shrink x to in a call
   const Weight* last_multiplied = nullptr;  // null again when it is freed
   // Attention: tiles of every worker, and the partial states of split items.
   Scratch attention_scratch;

@@ -9,6 +9,7 @@
 #include "attention.h"
 #include "encoding.h"
 #include "linear-attention.h"
+#include "low-rank.h"
 #include "matmul.h"
 #include "rows.h"
 #include "sample.h"
@@ -53,6 +54,7 @@ struct Kernels {
   const RowKernels* rows;
   const RecurrentKernels* recurrent;
   const SampleKernels* sample;
+  const LowRankKernels* low_rank;
   // --- measurement (kernels/peak.cpp) ---
   int64_t (*peak_float)(int64_t rounds, float* sink);
   int64_t (*peak_int)(int64_t rounds, float* sink);

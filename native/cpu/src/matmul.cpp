@@ -6,6 +6,7 @@
 
 #include "choose-kernel.h"
 #include "context.h"
+#include "low-rank.h"
 #include "memory.h"
 #include "weight.h"
 
@@ -121,6 +122,10 @@ struct GatedHalf {
   const MatmulKernel* kernel;
   Gemm gemm;
   void (*gate)(float* out, const float* gate, const float* up, int64_t cols);
+  // What adapters add to both halves before the gate, of which the second begins at column `inner`.
+  ShrunkItems adapters;
+  const LowRankKernels* low_rank;
+  int64_t inner;
 };
 
 // The work of a segment, or of the two halves of a gated product: chunks of panels by bands of row tiles.
@@ -150,6 +155,8 @@ struct SegmentWork {
       make(*kernel, gemm, gates);
       make(*up->kernel, up->gemm, products);
       const int64_t cols = std::min(end * kPanelRows, gemm.rows) - col;
+      up->adapters.add_to(*up->low_rank, gates, width, row, rows, col, cols);
+      up->adapters.add_to(*up->low_rank, products, width, row, rows, up->inner + col, cols);
       for (int64_t r = 0; r < rows; r++)
         up->gate(up->gemm.out + (row + r) * up->gemm.out_stride + col, gates + r * width, products + r * width, cols);
     }
@@ -292,7 +299,7 @@ int32_t pg_matmul(void* handle, float* out, int64_t out_stride, const float* x, 
 }
 
 int32_t pg_gated_matmul(void* handle, float* out, int64_t out_stride, const float* x, int64_t x_stride, const void* weight_handle,
-                        int64_t n, int32_t activation) {
+                        int64_t n, int32_t activation, const double* adapters, int64_t num_adapters) {
   Context* context = as_context(handle);
   const Weight& weight = *static_cast<const Weight*>(weight_handle);
   const int64_t inner = weight.rows / 2;
@@ -310,10 +317,17 @@ int32_t pg_gated_matmul(void* handle, float* out, int64_t out_stride, const floa
   const MatmulKernel& kernel = kernel_for(*context->kernels, first.encoding, n);
   const MatmulKernel& up_kernel = kernel_for(*context->kernels, last.encoding, n);
   if (kernel.layout != up_kernel.layout) return PG_E_UNSUPPORTED;
+  const LowRankItem* items = reinterpret_cast<const LowRankItem*>(adapters);
+  const auto cuts_panels = [&](const LowRankItem& item) {
+    const int64_t first = static_cast<int64_t>(item.first_col);
+    const int64_t end = first + reinterpret_cast<const LowRank*>(static_cast<uintptr_t>(item.low_rank))->outputs;
+    return first % kPanelRows != 0 || (first < inner && end > inner);
+  };
+  if (num_adapters > 0 && (inner % kPanelRows != 0 || std::any_of(items, items + num_adapters, cuts_panels))) return PG_E_UNSUPPORTED;
   if (gate_room_bytes(n) > context->gate_room_bytes)
     return fail(context, PG_E_ARGUMENT, "gated matmul: no room reserved for %lld rows", (long long)n);
   Gemm gate = rows.gemm_of(first, kernel);
-  GatedHalf up = {&up_kernel, rows.gemm_of(last, up_kernel), context->kernels->rows->gate[activation]};
+  GatedHalf up = {&up_kernel, rows.gemm_of(last, up_kernel), context->kernels->rows->gate[activation], {}, context->kernels->low_rank, inner};
   const int64_t panels = (inner + kPanelRows - 1) / kPanelRows;
   gate.rows = up.gemm.rows = inner;
   if (has_both) up.gemm.panels += panels * up.gemm.panel_bytes;
@@ -322,6 +336,9 @@ int32_t pg_gated_matmul(void* handle, float* out, int64_t out_stride, const floa
   Together together;
   together.add(kernel, gate, panels, panels, context->pool.size(), &up);
   look_ahead(context, weight, n, together);
+  if (num_adapters > 0) {
+    if (const int32_t status = shrink(context, x, x_stride, adapters, num_adapters, weight.rows, &up.adapters); status != PG_OK) return status;
+  }
   together.run(context);
   return PG_OK;
 }

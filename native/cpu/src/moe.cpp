@@ -93,7 +93,7 @@ int32_t run_expert(Context* context, Experts& e, int32_t expert, const float* x,
   const int64_t width = (e.is_gated ? 2 : 1) * e.inner;
   int32_t status = PG_E_UNSUPPORTED;
   if (e.is_gated && up_bias == nullptr)
-    status = pg_gated_matmul(context, inside, width, gathered, e.hidden, e.gate_up[expert], count, e.gate);
+    status = pg_gated_matmul(context, inside, width, gathered, e.hidden, e.gate_up[expert], count, e.gate, nullptr, 0);
   if (status == PG_E_UNSUPPORTED) {
     status = pg_matmul(context, inside, width, gathered, e.hidden, e.gate_up[expert], count, up_bias, 1.0f, 0);
     each_row(context, status == PG_OK ? count : 0, 4 * e.inner, [&](int64_t i) {

@@ -1,5 +1,6 @@
 // A gated product gives the bits of the product and the gate one after the other, on exactly sized buffers, in every form a weight of gate and
 // up can have; what it cannot do it refuses without touching the output.
+#include <algorithm>
 #include <cstring>
 
 #include "check.h"
@@ -61,7 +62,7 @@ TEST(gated_matmul) {
       const std::vector<float> x = random.numbers(n * gated.cols);
       std::vector<float> both(static_cast<size_t>(n * rows)), expected(static_cast<size_t>(n * inner)), out(expected.size(), 7.0f);
       const int32_t activation = static_cast<int32_t>(n % 7);
-      const int32_t status = pg_gated_matmul(context, out.data(), inner, x.data(), gated.cols, handle, n, activation);
+      const int32_t status = pg_gated_matmul(context, out.data(), inner, x.data(), gated.cols, handle, n, activation, nullptr, 0);
       if (!gated.can_gate) {
         CHECK(status == PG_E_UNSUPPORTED);
         CHECK(out[0] == 7.0f && out.back() == 7.0f);
@@ -71,12 +72,36 @@ TEST(gated_matmul) {
       CHECK_OK(pg_matmul(context, both.data(), rows, x.data(), gated.cols, handle, n, nullptr, 1.0f, 0));
       CHECK_OK(pg_gated_activation(context, expected.data(), inner, both.data(), rows, both.data() + inner, rows, activation, n, inner));
       CHECK(std::memcmp(out.data(), expected.data(), out.size() * sizeof(float)) == 0);
-      CHECK(pg_gated_matmul(context, out.data(), inner - 1, x.data(), gated.cols, handle, n, activation) == PG_E_ARGUMENT);
-      CHECK(pg_gated_matmul(context, out.data(), inner, x.data(), gated.cols, handle, n, 8) == PG_E_ARGUMENT);
+      if (inner % 32 == 0) {
+        // Of two adapters with several rows each, and one with a row of its own.
+        std::vector<double> items;
+        std::vector<uint64_t> low_ranks;
+        const int64_t parts = std::min<int64_t>(n, 3);
+        for (int64_t i = 0; i < parts; i++) {
+          for (const int64_t first : {int64_t{0}, inner}) {
+            const int64_t rank = 3 + 5 * i, row = i * n / parts, end = (i + 1) * n / parts;
+            const std::vector<float> a = random.numbers(rank * gated.cols), b = random.numbers(inner * rank);
+            uint64_t low_rank = 0;
+            CHECK_OK(pg_low_rank_create(context, rank, gated.cols, inner, a.data(), b.data(), &low_rank));
+            low_ranks.push_back(low_rank);
+            for (const double number : {static_cast<double>(low_rank), double(row), double(end - row), double(first), 0.25}) items.push_back(number);
+          }
+        }
+        const int64_t count = static_cast<int64_t>(low_ranks.size());
+        CHECK_OK(pg_gated_matmul(context, out.data(), inner, x.data(), gated.cols, handle, n, activation, items.data(), count));
+        CHECK_OK(pg_low_rank(context, both.data(), rows, x.data(), gated.cols, items.data(), count));
+        CHECK_OK(pg_gated_activation(context, expected.data(), inner, both.data(), rows, both.data() + inner, rows, activation, n, inner));
+        CHECK(std::memcmp(out.data(), expected.data(), out.size() * sizeof(float)) == 0);
+        items[3] = 7;  // begins within a panel
+        CHECK(pg_gated_matmul(context, out.data(), inner, x.data(), gated.cols, handle, n, activation, items.data(), count) == PG_E_UNSUPPORTED);
+        for (const uint64_t low_rank : low_ranks) CHECK_OK(pg_low_rank_free(context, reinterpret_cast<void*>(low_rank)));
+      }
+      CHECK(pg_gated_matmul(context, out.data(), inner - 1, x.data(), gated.cols, handle, n, activation, nullptr, 0) == PG_E_ARGUMENT);
+      CHECK(pg_gated_matmul(context, out.data(), inner, x.data(), gated.cols, handle, n, 8, nullptr, 0) == PG_E_ARGUMENT);
     }
     const std::vector<float> x = random.numbers((kMostRows + 1) * gated.cols);
     std::vector<float> out(static_cast<size_t>((kMostRows + 1) * inner));
-    CHECK(pg_gated_matmul(context, out.data(), inner, x.data(), gated.cols, handle, kMostRows + 1, 0) != PG_OK);
+    CHECK(pg_gated_matmul(context, out.data(), inner, x.data(), gated.cols, handle, kMostRows + 1, 0, nullptr, 0) != PG_OK);
     CHECK_OK(pg_weight_free(context, handle));
   }
 }

@@ -12,6 +12,7 @@ const OPS = [
   "addTypes",
   "matmul",
   "gatedMatmul",
+  "adaptedGatedMatmul",
   "rmsNorm",
   "addRmsNorm",
   "layerNorm",

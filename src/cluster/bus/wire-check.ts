@@ -38,6 +38,7 @@ const TO_REPLICA: Readonly<Record<ToReplica["type"], Shape>> = {
     leaseMs: number,
     constraint: orNull(object),
     speculation: maybe(object),
+    adapter: maybe(shaped({ name: text, identity: text, scale: number })),
     peer: maybe(text),
     resumed: orNull(shaped({ index: number, tokens: list(number) })),
   },

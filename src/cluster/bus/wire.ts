@@ -1,6 +1,7 @@
 // What routers and replicas say to each other, and how outputs look as JSON: plain numbers keep their bits, vectors travel as base64,
 // log-probabilities of minus infinity as null, and what is absent is left out.
 
+import { pageSalt } from "../../cache/page-hash.js";
 import type { PositionLogprobs, SamplingParams } from "../../core/sampling.js";
 import type { Speculation } from "../../core/speculation.js";
 import type { RequestKind, TextFields, WireError } from "../../engine/messages.js";
@@ -28,6 +29,8 @@ export interface AddCall extends TextFields {
   readonly constraint: ConstraintSpec | null;
   /** Left out: as the replica does. */
   readonly speculation?: Speculation;
+  /** Left out: the model as it is. `identity`: of its numbers as the replica's entry has it. */
+  readonly adapter?: { readonly name: string; readonly identity: string; readonly scale: number };
   /** Silence of the router after which it is dead, and this call nobody's. */
   readonly leaseMs: number;
   /** A replica of the same identity that holds more of the prompt, when fetching it from there is expected to be quicker than computing it. */
@@ -38,6 +41,12 @@ export interface AddCall extends TextFields {
 
 /** What is asked for, before it is known where and under which name. */
 export type CallRequest = Omit<AddCall, "id" | "leaseMs" | "peer">;
+
+/** Of a call's pages. Only an adapter at its full scale has the identity that is known of it. */
+export function saltOf(salt: string, adapter: AddCall["adapter"]): string {
+  if (adapter === undefined) return salt;
+  return pageSalt(salt, adapter.scale === 1 ? adapter.identity : `${adapter.identity} x ${adapter.scale}`);
+}
 
 export type ToReplica =
   | AddCall

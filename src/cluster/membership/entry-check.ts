@@ -46,6 +46,7 @@ const replica = shaped({
     identity: text,
   }),
   address: text,
+  adapters: maybe(list(shaped({ name: text, identity: text, byteLength: number, maxRank: number }))),
   exchangesPages: flag,
   pageAddress: maybe(orNull(text)),
   startedMs: number,

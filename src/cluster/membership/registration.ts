@@ -3,6 +3,7 @@
 import { createHash } from "node:crypto";
 import type { Role } from "../../config/cluster-config.js";
 import type { EngineFacts } from "../../engine/messages.js";
+import type { AdapterInfo } from "../../engine/types.js";
 import type { Queued } from "../router/backlog.js";
 
 export interface ReplicaEntry {
@@ -18,6 +19,8 @@ export interface ReplicaEntry {
   /** What routers send it: whole requests, or only their prompts to compute, or those whose prompts others compute. */
   readonly role: Role;
   readonly facts: ReplicaFacts;
+  /** Those that requests may name there; absent: none. */
+  readonly adapters?: readonly AdapterEntry[];
   /** It gives and takes pages. */
   readonly exchangesPages: boolean;
   /** Where it lends them: what another address says is never fetched in its name. */
@@ -42,6 +45,14 @@ export interface ReplicaFacts extends Omit<EngineFacts, "config" | "poolTokens">
 /** Tokens of the longest sequence that a replica can hold. */
 export function longestOf({ facts }: ReplicaEntry): number {
   return Math.min(facts.maxContext, facts.poolTokens ?? Number.POSITIVE_INFINITY);
+}
+
+/** An adapter that a replica serves. Those of one identity give the same bits. */
+export type AdapterEntry = Pick<AdapterInfo, "name" | "identity" | "byteLength" | "maxRank">;
+
+/** The replica serves these numbers under this name. */
+export function holds({ adapters = [] }: ReplicaEntry, { name, identity }: Pick<AdapterEntry, "name" | "identity">) {
+  return adapters.some((own) => own.name === name && own.identity === identity);
 }
 
 export interface CallLoad {

@@ -9,12 +9,12 @@
 // Messages may be lost when NATS restarts: `open` and `gone` make good for any of them. A router that is silent for its lease is dead, and
 // its calls are ended.
 
-import { CapacityError, type PagodaError } from "../../core/errors.js";
+import { CapacityError, errorFor, type PagodaError } from "../../core/errors.js";
 import { type RelayEngine, textFieldsOf } from "../../engine/client/relay.js";
 import { toWire } from "../../engine/messages.js";
 import type { SampleOutput } from "../../engine/outputs.js";
 import type { Mailbox } from "../bus/mailbox.js";
-import { type AddCall, type ToReplica, toWireOutput, type WireOutput } from "../bus/wire.js";
+import { type AddCall, saltOf, type ToReplica, toWireOutput, type WireOutput } from "../bus/wire.js";
 import { isToReplica } from "../bus/wire-check.js";
 import type { ReplicaLoad } from "../membership/registration.js";
 import type { PeerPages } from "./peer-pages.js";
@@ -142,19 +142,20 @@ export class Replica {
   }
 
   #begin(call: ServedCall): void {
-    const { peer, prompt, salt } = call.message;
+    const { peer, prompt, salt, adapter } = call.message;
     if (peer !== undefined && this.peers !== null)
-      void this.peers.fetch(peer, Int32Array.from(prompt), salt).then(() => this.#relay(call));
+      void this.peers.fetch(peer, Int32Array.from(prompt), saltOf(salt, adapter)).then(() => this.#relay(call));
     else this.#relay(call);
   }
 
   /** To the engine, unless it was aborted while its pages were fetched. */
   #relay(call: ServedCall): void {
     const { message } = call;
-    const { kind, prompt, sampling, priority, salt, client = "", constraint, speculation, resumed } = message;
+    const { kind, prompt, sampling, priority, salt, client = "", constraint, speculation, adapter, resumed } = message;
     const { router, id } = call;
     if (!this.#calls.has(call)) return;
     try {
+      if (adapter !== undefined) this.#checkAdapter(adapter);
       const options = {
         ...sampling,
         priority,
@@ -163,6 +164,7 @@ export class Replica {
         id: `${router}.${id}`,
         ...(constraint === null ? {} : { constraint }),
         ...(speculation === undefined ? {} : { speculative: speculation }),
+        ...(adapter === undefined ? {} : { adapter: { name: adapter.name, scale: adapter.scale } }),
       };
       const given = resumed === null ? null : { index: resumed.index, tokens: Int32Array.from(resumed.tokens) };
       call.abort = this.#engine.relay(
@@ -172,6 +174,13 @@ export class Replica {
     } catch (error) {
       this.#fail(call, error as PagodaError);
     }
+  }
+
+  /** It may have left, or other numbers may have come under its name, since the router heard of it. */
+  #checkAdapter({ name, identity }: NonNullable<AddCall["adapter"]>): void {
+    const own = this.#engine.adapters;
+    if (own.some((adapter) => adapter.name === name && adapter.identity === identity)) return;
+    throw errorFor("adapter_unknown", { value: name, known: own.map((adapter) => adapter.name).join(", ") || "none" });
   }
 
   #abort(router: string, id: string, index: number): void {

@@ -1,8 +1,8 @@
 // All replicas of a model taken together, in the words of one engine.
 
 import type { EngineFacts } from "../../engine/messages.js";
-import type { EngineStats } from "../../engine/types.js";
-import type { ReplicaEntry } from "../membership/registration.js";
+import type { AdapterInfo, EngineStats } from "../../engine/types.js";
+import type { AdapterEntry, ReplicaEntry } from "../membership/registration.js";
 
 /** Limits are those that every replica keeps: a request may have to go on at any of them. */
 export function clusterFacts(known: EngineFacts, replicas: readonly ReplicaEntry[]): EngineFacts {
@@ -15,6 +15,28 @@ export function clusterFacts(known: EngineFacts, replicas: readonly ReplicaEntry
     device: deviceText(replicas),
     deterministic: replicas.every(({ facts }) => facts.deterministic !== false),
   };
+}
+
+/**
+ * What requests may name. Where replicas have different numbers under one name, those that most of them have are served, and the others'
+ * replicas get no requests for it: one name, one set of numbers.
+ */
+export function clusterAdapters(replicas: readonly ReplicaEntry[]): AdapterInfo[] {
+  const byName = new Map<string, Map<string, { readonly adapter: AdapterEntry; count: number }>>();
+  for (const { adapters = [] } of replicas) {
+    for (const adapter of adapters) {
+      const versions = byName.get(adapter.name) ?? new Map();
+      const version = versions.get(adapter.identity) ?? { adapter, count: 0 };
+      version.count++;
+      byName.set(adapter.name, versions.set(adapter.identity, version));
+    }
+  }
+  const isBetter = (a: { adapter: AdapterEntry; count: number }, b: typeof a): boolean =>
+    a.count > b.count || (a.count === b.count && a.adapter.identity < b.adapter.identity);
+  return [...byName.values()]
+    .map((versions) => [...versions.values()].reduce((best, other) => (isBetter(other, best) ? other : best)).adapter)
+    .sort((a, b) => (a.name < b.name ? -1 : 1))
+    .map((adapter) => ({ ...adapter, path: adapter.name, isPinned: false }));
 }
 
 export function clusterStats(model: string, replicas: readonly ReplicaEntry[]): EngineStats {

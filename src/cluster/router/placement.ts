@@ -1,12 +1,12 @@
 // Where a call of one model goes: which replicas could serve it, and from which of them its first token is expected soonest. Knows roles and
 // identities; what a choice costs is in choose.ts.
 //
-//   replicas of the model ─> ready, large enough, and, once the answer has begun, of the identity that began it
+//   replicas of the model ─> ready, large enough, with the adapter, and, once the answer has begun, of the identity that began it
 //                         ─> those that answer (any role but prefill); prefill replicas only when no other is left
 //   a long prompt          ─> a prefill replica first, whose pages the one that answers then fetches
 
 import { CapacityError } from "../../core/errors.js";
-import { longestOf, type ReplicaEntry } from "../membership/registration.js";
+import { holds, longestOf, type ReplicaEntry } from "../membership/registration.js";
 import { type Candidate, choose, type Policy, retryAfterSeconds, withFetch, worthPrefill } from "./choose.js";
 import type { RoutedCall } from "./routed-call.js";
 import type { Router } from "./router.js";
@@ -94,8 +94,9 @@ export class Placement {
   /** Replicas that can hold so many tokens of the call. One that has begun goes on where its bits are the same, or nowhere. */
   #able(call: RoutedCall, numTokens: number): ReplicaEntry[] {
     if (!this.#router.mailbox.isConnected) return [];
-    const { hasBegun, identity } = call;
+    const { hasBegun, identity, adapter } = call;
     return this.replicas().filter((entry) => {
+      if (adapter !== null && !holds(entry, adapter)) return false;
       const isAlike = !hasBegun || entry.facts.identity === identity;
       return isAlike && entry.state === "ready" && longestOf(entry) >= numTokens;
     });

@@ -9,7 +9,7 @@ import { SAMPLING_DEFAULTS } from "../../core/sampling.js";
 import { textFieldsOf } from "../../engine/client/relay.js";
 import type { AddMessage } from "../../engine/messages.js";
 import type { RequestTrace } from "../../engine/types.js";
-import type { CallRequest, WireOutput } from "../bus/wire.js";
+import { type CallRequest, saltOf, type WireOutput } from "../bus/wire.js";
 import { pageKeys } from "./prefix-map.js";
 import type { Attempt } from "./router.js";
 
@@ -29,6 +29,7 @@ const MAX_LOST = 10;
 export class RoutedCall {
   readonly message: AddMessage;
   readonly samples: readonly Sample[];
+  readonly adapter: NonNullable<CallRequest["adapter"]> | null;
   readonly startMs = performance.now();
   /** Of the replica that it went to: once it has begun, the same bits come from its like only. */
   identity = "";
@@ -46,8 +47,9 @@ export class RoutedCall {
   #numLostInARow = 0;
   #firstTokenMs: number | null = null;
 
-  constructor(message: AddMessage) {
+  constructor(message: AddMessage, adapter: CallRequest["adapter"] | null = null) {
     this.message = message;
+    this.adapter = adapter ?? null;
     const numSamples = message.kind === "generate" ? message.sampling.n : 1;
     this.samples = Array.from({ length: numSamples }, () => ({
       tokens: [],
@@ -78,7 +80,8 @@ export class RoutedCall {
   /** The names of the prompt's pages, for replicas whose pages have this size. */
   keysFor(pageSize: number): readonly number[] {
     const { prompt, salt, media } = this.message;
-    const keys = this.#keys.get(pageSize) ?? pageKeys(prompt, salt, pageSize, media);
+    const ownSalt = saltOf(salt, this.adapter ?? undefined);
+    const keys = this.#keys.get(pageSize) ?? pageKeys(prompt, ownSalt, pageSize, media);
     this.#keys.set(pageSize, keys);
     return keys;
   }
@@ -97,6 +100,7 @@ export class RoutedCall {
       client,
       constraint,
       ...(speculation === undefined ? {} : { speculation }),
+      ...(this.adapter === null ? {} : { adapter: this.adapter }),
       ...textFieldsOf(this.message),
     } as const;
     if (!this.hasBegun) return [{ ...asked, sampling, resumed: null }];
@@ -112,7 +116,8 @@ export class RoutedCall {
     const { prompt, priority, salt, client = "" } = this.message;
     const sampling = { ...SAMPLING_DEFAULTS, temperature: 0, seed: 0, maxTokens: 0 };
     const asked = { type: "add", kind: "generate", priority, salt, client, constraint: null, resumed: null } as const;
-    return { ...asked, prompt: Array.from(prompt), sampling };
+    const own = this.adapter === null ? {} : { adapter: this.adapter };
+    return { ...asked, ...own, prompt: Array.from(prompt), sampling };
   }
 
   /** What came from a replica. null: it is not for us any more. "gap": something before it was lost. */

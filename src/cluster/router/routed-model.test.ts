@@ -120,6 +120,36 @@ test("the model is away while no replica is ready, and says so once; its limits 
   ]);
 });
 
+test("a call with an adapter goes to replicas that hold the numbers that most hold under its name", async () => {
+  using told = new Told();
+  const adapter = (identity: string) => ({ name: "sql", identity, byteLength: 8, maxRank: 4 });
+  told.come("a", { adapters: [adapter("one")] });
+  told.come("b");
+  told.come("c", { adapters: [adapter("two")] });
+  told.come("d", { adapters: [adapter("two")] });
+  const listed = (await told.said()).filter((said) => (said as { type?: string }).type === "adapters");
+  assert.deepEqual((listed.at(-1) as { adapters: unknown }).adapters, [
+    { ...adapter("two"), path: "sql", isPinned: false },
+  ]);
+  const ref = { name: "sql", path: "sql", scale: 2, isPinned: false };
+  const sent: string[] = [];
+  for (const callId of ["x", "y", "z"]) {
+    told.model.post(addOf(callId, { adapter: ref }));
+    for (const [to, { type, adapter: asked }] of told.cluster.line.taken()) {
+      if (type !== "add") continue;
+      sent.push(to);
+      assert.deepEqual(asked, { name: "sql", scale: 2, identity: "two" });
+    }
+  }
+  assert.deepEqual([...new Set(sent)].sort(), ["c", "d"]);
+  // It has left since: another is asked.
+  const error = { code: "adapter_unknown", details: { value: "sql", known: "none" } };
+  const [first] = sent;
+  told.output(first!, { id: "0", finishReason: "error", error });
+  const [next] = told.sent();
+  assert.ok(next!.startsWith(first === "c" ? "d add" : "c add"), next);
+});
+
 test("an answer whose replica is lost goes on at another, sample by sample, from the last token that came", async () => {
   using told = new Told();
   told.come("a");

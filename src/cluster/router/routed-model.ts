@@ -12,8 +12,9 @@ import {
   toWire,
 } from "../../engine/messages.js";
 import { OutputTable } from "../../engine/outputs.js";
+import type { AdapterInfo } from "../../engine/types.js";
 import { addWireOutput, type CallRequest, type WireOutput } from "../bus/wire.js";
-import { clusterFacts, clusterStats } from "./cluster-stats.js";
+import { clusterAdapters, clusterFacts, clusterStats } from "./cluster-stats.js";
 import { type Choice, Placement, type PlacementOptions } from "./placement.js";
 import { RoutedCall } from "./routed-call.js";
 import type { Attempt, AttemptOwner, Loss, Router } from "./router.js";
@@ -45,6 +46,8 @@ export class RoutedModel implements EngineHost, AttemptOwner {
   readonly #unfollow: () => void;
   readonly #timer: NodeJS.Timeout;
   #wasAway: string | null = null;
+  /** Those that requests may name, as the listener knows them. */
+  #adapters: readonly AdapterInfo[] = [];
 
   constructor(options: RoutedModelOptions) {
     this.#options = options;
@@ -84,7 +87,7 @@ export class RoutedModel implements EngineHost, AttemptOwner {
   }
 
   #refuseAdapter(): Loaded {
-    const reason = "routers have no adapters; ask a replica.";
+    const reason = "a router serves the adapters that its replicas have; load them there.";
     const details = { model: this.#options.model, task: "load adapters", reason };
     return { error: { code: "task_unsupported", details } };
   }
@@ -103,11 +106,18 @@ export class RoutedModel implements EngineHost, AttemptOwner {
       const expected = "absent: a router does not carry their rows to replicas";
       throw errorFor("invalid_value", { param: "media", value: numMedia, expected });
     }
-    const call = new RoutedCall(message);
+    const call = new RoutedCall(message, this.#adapterOf(message));
     this.#calls.set(message.callId, call);
     this.#router.journeys.begin(message.callId, this.#options.model, message.prompt.length);
     this.#send(call, -1);
     this.#flushSoon();
+  }
+
+  /** The caller's side has checked that it is one of those that replicas serve. */
+  #adapterOf({ adapter }: AddMessage): CallRequest["adapter"] | null {
+    if (adapter === undefined) return null;
+    const { name, scale } = adapter;
+    return { name, scale, identity: this.#adapters.find((own) => own.name === name)?.identity ?? "" };
   }
 
   #abort(callId: string, index: number): void {
@@ -319,8 +329,18 @@ export class RoutedModel implements EngineHost, AttemptOwner {
     const reason = isAway ? this.#noReplica().message : null;
     if (reason !== this.#wasAway) this.#options.listener({ type: "away", reason });
     this.#wasAway = reason;
-    if (replicas.length > 0) this.#options.listener({ type: "ready", facts: this.#facts() });
+    if (replicas.length > 0) {
+      this.#options.listener({ type: "ready", facts: this.#facts() });
+      this.#tellAdapters(clusterAdapters(replicas));
+    }
     if (this.#waiting.size > 0) this.#tryWaiting();
+  }
+
+  /** While no replica is there requests may name what they last had, and wait. */
+  #tellAdapters(adapters: readonly AdapterInfo[]): void {
+    if (JSON.stringify(adapters) === JSON.stringify(this.#adapters)) return;
+    this.#adapters = adapters;
+    this.#options.listener({ type: "adapters", adapters });
   }
 
   #facts(): EngineFacts {

@@ -330,6 +330,6 @@ function lossOf({ code, details }: WireError): Loss | null {
   if (!Object.hasOwn(ERRORS, code))
     return { reason: `it failed with ${code}, which this version does not know`, kind: "fault" };
   const { message: reason } = errorFor(code, details);
-  if (code === "draining" || code === "queue_full") return { reason, kind: "refused" };
+  if (code === "draining" || code === "queue_full" || code === "adapter_unknown") return { reason, kind: "refused" };
   return code === "engine_dead" || code === "step_failed" ? { reason, kind: "fault" } : null;
 }

@@ -13,7 +13,7 @@ const ADDR = "addr";
 const IN = "in";
 const OUT = "out";
 
-export const ABI_VERSION = 11;
+export const ABI_VERSION = 12;
 
 /** name -> [result, ...arguments], in the header's order. */
 export const ABI = {
@@ -37,7 +37,10 @@ export const ABI = {
   pg_weight_free: [I32, ADDR, ADDR],
 
   pg_matmul: [I32, ADDR, ADDR, I64, ADDR, I64, ADDR, I64, ADDR, F32, I32],
-  pg_gated_matmul: [I32, ADDR, ADDR, I64, ADDR, I64, ADDR, I64, I32],
+  pg_gated_matmul: [I32, ADDR, ADDR, I64, ADDR, I64, ADDR, I64, I32, ADDR, I64],
+  pg_low_rank_create: [I32, ADDR, I64, I64, I64, IN, IN, OUT],
+  pg_low_rank_bytes: [I64, ADDR],
+  pg_low_rank_free: [I32, ADDR, ADDR],
   pg_low_rank: [I32, ADDR, ADDR, I64, ADDR, I64, ADDR, I64],
 
   pg_step_create: [I32, ADDR, OUT],

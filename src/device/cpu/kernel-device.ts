@@ -29,7 +29,6 @@ import type {
 import { HostLowRanks } from "../host-low-ranks.js";
 import { HostTokenBuffer, resolveInputs, resolveTokens } from "../token-buffer.js";
 import type { NativeLibrary } from "./abi.js";
-import { ACTIVATION_CODE } from "./codes.js";
 import { CpuExperts } from "./experts.js";
 import { type CpuLowRank, CpuLowRanks } from "./low-rank.js";
 import { CpuContext, CpuTensor } from "./memory.js";
@@ -55,8 +54,6 @@ export type PeakRun = PeakKind | "update";
 /** Handed over where nothing is to be read or written: WebAssembly copies what it is given, so a step gives it no more than it must. */
 const NO_INTS = new Int32Array(0);
 const NO_FLOATS = new Float32Array(0);
-
-const UNSUPPORTED = -4; // PG_E_UNSUPPORTED
 
 const PEAK_CODE: Record<PeakRun, number> = { float: 0, int8: 1, memory: 2, update: 3 };
 
@@ -260,15 +257,19 @@ export class KernelDevice extends CpuRecurrentOps implements Device {
   }
 
   gatedMatmul(out: Tensor, x: Tensor, weight: Weight, activation: Activation, n: number): boolean {
-    const { native, handle } = this.context;
-    const to = out as CpuTensor;
-    const from = x as CpuTensor;
-    const of = (weight as CpuWeight).handle;
-    const code = ACTIVATION_CODE[activation];
-    const status = native.pg_gated_matmul(handle, to.address, to.stride, from.address, from.stride, of, n, code);
-    if (status === UNSUPPORTED) return false;
-    this.context.check(status, "pg_gated_matmul");
-    return true;
+    return this.#lowRanks.gate(out as CpuTensor, x as CpuTensor, weight as CpuWeight, activation, n);
+  }
+
+  adaptedGatedMatmul(
+    out: Tensor,
+    x: Tensor,
+    weight: Weight,
+    activation: Activation,
+    lowRanks: LowRanks,
+    batch: StagedBatch,
+  ): boolean {
+    (lowRanks as HostLowRanks).addTo(this.#lowRanks, out, x, batch, batch.numTokens, -1);
+    return this.gatedMatmul(out, x, weight, activation, batch.numTokens);
   }
 
   loadLowRank(spec: LowRankSpec): CpuLowRank {
@@ -295,7 +296,7 @@ export class KernelDevice extends CpuRecurrentOps implements Device {
   ): void {
     if (weight !== null) this.matmul(out, x, weight, n, options);
     (lowRanks as HostLowRanks).addTo(this.#lowRanks, out, x, batch, n, firstLogit);
-    this.#lowRanks.flush(out as CpuTensor, x as CpuTensor);
+    this.#lowRanks.addAll(out as CpuTensor, x as CpuTensor);
   }
 
   mixtureOfExperts(

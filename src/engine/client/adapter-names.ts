@@ -43,6 +43,13 @@ export class AdapterNames {
     }
   }
 
+  /** These are all there are: they lie elsewhere, and their paths mean nothing here. */
+  replace(adapters: readonly AdapterInfo[]): void {
+    this.#named.clear();
+    for (const { name, path, isPinned, ...facts } of adapters)
+      this.#named.set(name, { ref: { name, path, isPinned, scale: 1 }, facts });
+  }
+
   remove(name: string): void {
     if (!this.#named.delete(name)) throw this.#unknown(name);
   }

@@ -6,7 +6,7 @@ import type { EngineConfig } from "../../config/engine-config.js";
 import { CapacityError, EngineDeadError, errorFor, type PagodaError } from "../../core/errors.js";
 import type { AddMessage, EngineFacts, FromEngine, ToEngine } from "../messages.js";
 import { OutputReader } from "../outputs.js";
-import type { EngineHealth, GenerateOptions } from "../types.js";
+import type { AdapterInfo, EngineHealth, GenerateOptions } from "../types.js";
 import type { CallChannel, CallReader } from "./call-reader.js";
 import type { EngineHost, StartHost } from "./host.js";
 import { IdleTimer } from "./idle-timer.js";
@@ -50,6 +50,8 @@ export class EngineConnection {
   #onPrefixes: ((change: PrefixChange) => void) | null = null;
   /** Why the host cannot serve just now. */
   #away: string | null = null;
+  /** Hears which adapters an engine has that is elsewhere. */
+  onAdapters: (adapters: readonly AdapterInfo[]) => void = () => undefined;
   /** Opened so far. */
   numCalls = 0;
 
@@ -207,6 +209,7 @@ export class EngineConnection {
           resolve();
         } else if (message.type === "prefixes") this.#onPrefixes?.(message.change);
         else if (message.type === "away") this.#away = message.reason;
+        else if (message.type === "adapters") this.onAdapters(message.adapters);
         else if (message.type === "dead") {
           const error = errorFor(message.error.code, message.error.details);
           reject(error);

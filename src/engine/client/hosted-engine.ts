@@ -109,6 +109,7 @@ export class HostedEngine implements RelayEngine {
     this.#aside = new TextThread(config.model);
     this.#eyes = new ClientEyes(config, this.#checkpoint, () => this.#connection.facts);
     this.#connection = new EngineConnection(config, start, onProgress);
+    this.#connection.onAdapters = (adapters) => this.#adapters.replace(adapters);
     this.#checkpoint.tokenizer?.encode("its tables are made while the weights are loaded");
   }
 

@@ -88,7 +88,10 @@ export class Linear {
 
   /** out = act(gate) * up of a matrix whose rows are [gate; up], where the device does that in one pass; false: it did nothing. */
   runGated(out: Tensor, x: Tensor, activation: Activation, batch: StagedBatch): boolean {
-    if (this.#options.bias || this.#lowRanks?.isIn(batch)) return false;
+    if (this.#options.bias) return false;
+    const lowRanks = this.#lowRanks;
+    if (lowRanks?.isIn(batch))
+      return this.#device.adaptedGatedMatmul?.(out, x, this.weight, activation, lowRanks, batch) ?? false;
     return this.#device.gatedMatmul?.(out, x, this.weight, activation, batch.numTokens) ?? false;
   }
 }

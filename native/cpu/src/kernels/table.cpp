@@ -10,6 +10,7 @@ extern const AttentionKernels attention_kernels;
 extern const RowKernels row_kernels;
 extern const RecurrentKernels recurrent_kernels;
 extern const SampleKernels sample_kernels;
+extern const LowRankKernels low_rank_kernels;
 
 #if PG_NEON
 constexpr int32_t kVariantIsa = PG_NEON == 2 ? kIsaDotprod : kIsaNeon;
@@ -54,6 +55,7 @@ const Kernels* kernels() {
       &row_kernels,
       &recurrent_kernels,
       &sample_kernels,
+      &low_rank_kernels,
       peak_float,
       peak_int,
       peak_read,
