@@ -6,6 +6,7 @@ import { mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "nod
 import { join } from "node:path";
 import { test } from "node:test";
 import { openCheckpoint } from "../src/engine/checkpoint.js";
+import { startServer } from "./support/test-server.js";
 import { writeTinyCheckpoint } from "./support/tiny-checkpoint.js";
 
 const noPipes = process.platform === "win32" ? "no named pipes in folders here" : false;
@@ -109,4 +110,33 @@ test("fields of the wrong type are errors of the file, by their path", () => {
     json.normalizer = { type: Array(200).fill(1) };
   });
   assert.throws(() => openCheckpoint(long), /expected a string, found \[1(,1){49}\.$/, "a hundred characters of it");
+});
+
+// Work without end, work that grows, and both only for a certain message: whoever reads templates to see what a model can do must not wait.
+const HOSTILE = [
+  "{% set ns = namespace(t=(1,)) %}{% for i in range(40) %}{% set ns.t = ns.t + ns.t %}{% endfor %}{{ ns.t }}",
+  "{% if messages[0].content == 'now' %}{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}{% endif %}{{ messages[0].content }}",
+];
+test("a hostile template holds up neither the start nor anybody else", async () => {
+  for (const template of HOSTILE) {
+    const model = writeTinyCheckpoint();
+    writeFileSync(join(model, "tokenizer_config.json"), JSON.stringify({ chat_template: template }));
+    await using host = await startServer({ model, maxContext: 64 });
+    const ask = (content: string) =>
+      host.post("/v1/chat/completions", { messages: [{ role: "user", content }], max_tokens: 1 });
+    const asked = ask("now");
+    let waited = 0;
+    for (let isOver = false; !isOver; ) {
+      const startMs = performance.now();
+      const plain = await host.post("/v1/completions", { prompt: "a", max_tokens: 1 });
+      assert.equal(plain.status, 200);
+      await plain.text();
+      waited = Math.max(waited, performance.now() - startMs);
+      isOver = await Promise.race([asked.then(() => true), new Promise<boolean>((r) => setTimeout(r, 20, false))]);
+    }
+    const refused = await asked;
+    assert.equal(refused.status, 400);
+    assert.equal(((await refused.json()) as { error: { code: string } }).error.code, "template_failed");
+    assert.ok(waited < 2500, `another request took ${waited} ms`); // the template has four seconds of its own
+  }
 });

@@ -1,5 +1,7 @@
 // Streams answers from an OpenAI-compatible server: only what the chat and the benchmark need of the API.
 
+import { isIP } from "node:net";
+
 export interface ServerTarget {
   /** Up to and without /v1. */
   readonly base: string;
@@ -29,7 +31,8 @@ export function baseOf(url: string): string {
  */
 export function ownKey(url: string, list: string | undefined): string | undefined {
   const { hostname } = URL.canParse(url) ? new URL(url) : { hostname: "" };
-  const isHere = hostname === "localhost" || hostname === "[::1]" || hostname.startsWith("127.");
+  const isHere =
+    hostname === "localhost" || hostname === "[::1]" || (isIP(hostname) === 4 && hostname.startsWith("127."));
   return isHere ? list?.split(",")[0]?.trim() : undefined;
 }
 
