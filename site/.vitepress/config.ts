@@ -27,7 +27,16 @@ const ORDER: Readonly<Record<string, readonly string[]>> = {
   ],
   reference: ["server-api", "api", "configuration", "sampling", "errors", "models", "formats"],
   internals: ["architecture", "scheduler", "kv-cache", "attention-plan", "kernels", "cuda", "glossary"],
-  laboratory: ["benchmarks", "kernel-measurements"],
+  laboratory: [
+    "benchmarks",
+    "package",
+    "serving-under-load",
+    "cluster",
+    "platforms",
+    "images",
+    "formats",
+    "kernel-measurements",
+  ],
 };
 
 function titleOf(folder: string, page: string): string {
