@@ -15,7 +15,7 @@ import { openDevice } from "../src/engine/core/load/devices.js";
 import { type LoadedEngine, loadEngine } from "../src/engine/core/load/load.js";
 import type { Engine } from "../src/engine/types.js";
 import { oracleDrafter } from "./support/drafters.js";
-import { outputsOf } from "./support/outputs.js";
+import { runToEnd, type WholeAnswer } from "./support/outputs.js";
 import { writeTinyAdapter } from "./support/tiny-adapter.js";
 import { writeTinyCheckpoint } from "./support/tiny-checkpoint.js";
 import { UnblockingDevice } from "./support/unblocking-device.js";
@@ -34,16 +34,14 @@ const paths = KINDS.map(([wanted, rank], seed) => writeTinyAdapter({ seed, rank,
 
 // --- invariance -------------------------------------------------------------------------------------------------------
 
-interface Answer {
-  readonly tokens: number[];
-  readonly logprobs: unknown[];
-}
-
 const NUM_REQUESTS = 12;
 const SAMPLING = { ...SAMPLING_DEFAULTS, temperature: 1.1, ignoreEos: true, maxTokens: 14, logprobs: 2 };
 
 /** Adds requests (all prompts begin alike; every fourth has two samples) and runs until all have ended. */
-async function answersOf({ core, adapters }: LoadedEngine, which: readonly number[]): Promise<Map<string, Answer>> {
+async function answersOf(
+  { core, adapters }: LoadedEngine,
+  which: readonly number[],
+): Promise<Map<string, WholeAnswer>> {
   for (const i of which) {
     const adapter = i % 6;
     const ref = { name: `a${adapter}`, path: paths[adapter - 1]!, scale: 1, isPinned: false };
@@ -53,19 +51,7 @@ async function answersOf({ core, adapters }: LoadedEngine, which: readonly numbe
     const own = { type: "add", callId: `c${i}`, kind: "generate", constraint: null } as const;
     core.add({ ...own, prompt, sampling, priority: 0, salt: "", arrivalMs: 0 }, null, held);
   }
-  const answers = new Map<string, Answer>();
-  while (core.hasWork) {
-    await core.stepAsync();
-    core.checkIntegrity();
-    for (const { callId, index, tokens, logprobs, error } of outputsOf(core)) {
-      assert.equal(error, null);
-      const key = `${callId}#${index}`;
-      const answer = answers.get(key) ?? { tokens: [], logprobs: [] };
-      answer.tokens.push(...tokens);
-      answer.logprobs.push(...(logprobs ?? []));
-      answers.set(key, answer);
-    }
-  }
+  const answers = await runToEnd(core);
   assert.ok(adapters.stats().adapters.every(({ users }) => users === 0));
   return answers;
 }
@@ -92,7 +78,7 @@ async function load(
 const ALL = Array.from({ length: NUM_REQUESTS }, (_, i) => i);
 for (const device of ["reference", "cpu", "unblocking"]) {
   test(`${device}: 12 requests with 5 adapters and none get the bits of each alone`, async () => {
-    const alone = new Map<string, Answer>();
+    const alone = new Map<string, WholeAnswer>();
     const single = await load(device, { prefixCaching: false });
     for (const i of ALL) for (const [key, answer] of await answersOf(single, [i])) alone.set(key, answer);
     single.core.close();

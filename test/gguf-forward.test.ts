@@ -13,7 +13,7 @@ import { verifyModel } from "../src/engine/core/verify/verify.js";
 import { openCpu } from "./support/cpu.js";
 import { convertToGguf, type MatrixDtype } from "./support/gguf-converter.js";
 import { ENCODER_ARCHITECTURE } from "./support/gguf-encoders.js";
-import { ARCHITECTURE } from "./support/gguf-names.js";
+import { ARCHITECTURE, FIRST_DECODERS } from "./support/gguf-names.js";
 import type { GgufTensor } from "./support/gguf-writer.js";
 
 const GOLDENS = ["../shared/goldens", "../shared/goldens2", "test/goldens/variants"];
@@ -44,21 +44,7 @@ async function verify(name: string, dtype: MatrixDtype, { isDecoded = false, max
 
 // smollm3 is missing: a GGUF file cannot say which layers have no rope, and its golden has others than the usual ones.
 const DECODERS = [
-  "llama",
-  "llama-tied-rope3",
-  "mistral-swa",
-  "mixtral",
-  "qwen2",
-  "qwen3",
-  "qwen3-yarn",
-  "qwen3-moe",
-  "gemma2",
-  "gemma3",
-  "phi3",
-  "olmo2",
-  "granite",
-  "gpt-oss",
-  "gpt2",
+  ...FIRST_DECODERS,
   "qwen2-moe",
   "qwen3-next",
   "qwen3.5",

@@ -246,20 +246,14 @@ for (const device of ["reference", "cpu", "unblocking"] as const) {
   });
 }
 
+const COMMON = { type: "add", kind: "generate", priority: 0, salt: "", arrivalMs: 0, constraint: null } as const;
+
 test("a large picture lets steps of text go between its layers, and who leaves takes its turn along", async () => {
   const engine = await openEngine(MODEL, "reference", { targetStepMs: 1 });
   const { core } = engine;
   const call = await question(engine);
   const sampling = { ...SAMPLING_DEFAULTS, temperature: 0, maxTokens: 40, seed: 3, ignoreEos: true };
-  const common = {
-    type: "add",
-    kind: "generate",
-    priority: 0,
-    salt: "",
-    arrivalMs: 0,
-    constraint: null,
-    sampling,
-  } as const;
+  const common = { ...COMMON, sampling };
   core.add({ ...common, callId: "text", prompt: Int32Array.of(20, 21, 22) });
   core.add({ ...common, callId: "seen", ...call });
   core.add({ ...common, callId: "gone", ...(await question(engine, onePixel)) });
@@ -284,15 +278,7 @@ test("a picture that the tower cannot take ends its request alone", async () => 
     picture: { id: Int32Array.of(1, 2, 3, 4), frame: { ...first!.picture.frame, pixels: null! } },
   };
   const sampling = { ...SAMPLING_DEFAULTS, temperature: 0, maxTokens: 8, logprobs: 5, seed: 3, ignoreEos: true };
-  const common = {
-    type: "add",
-    kind: "generate",
-    priority: 0,
-    salt: "",
-    arrivalMs: 0,
-    constraint: null,
-    sampling,
-  } as const;
+  const common = { ...COMMON, sampling };
   core.add({
     ...common,
     callId: "broken",

@@ -14,7 +14,7 @@ import { openDevice } from "../src/engine/core/load/devices.js";
 import { loadEngine } from "../src/engine/core/load/load.js";
 import { lookupDrafter, oracleDrafter, randomDrafter } from "./support/drafters.js";
 import { type Answered, FlightTraffic, type TrafficOptions } from "./support/flight-traffic.js";
-import { outputsOf } from "./support/outputs.js";
+import { runToEnd, type WholeAnswer } from "./support/outputs.js";
 import { writeTinyCheckpoint } from "./support/tiny-checkpoint.js";
 import { UnblockingDevice } from "./support/unblocking-device.js";
 
@@ -97,18 +97,13 @@ for (const device of ["reference", "cpu", "unblocking", "replaying"] as const) {
   });
 }
 
-interface Real {
-  readonly tokens: number[];
-  readonly logprobs: unknown[];
-}
-
 /** Hot and greedy, with penalties, cut distributions, log-probabilities, forks and a least length; and how many drafts were accepted. */
 async function answersOf(
   model: string,
   device: "reference" | "cpu" | "unblocking" | "replaying",
   drafter: Drafter | null,
   sizes = new Set<string>(),
-): Promise<[Map<string, Real>, number]> {
+): Promise<[Map<string, WholeAnswer>, number]> {
   const name = device === "cpu" ? "cpu" : "reference";
   const config = engineConfig({ model, device: name, numPages: 150, maxPagesPerBatch: 4, idealChunk: 32 });
   class Replaying extends ReferenceDevice {
@@ -137,19 +132,7 @@ async function answersOf(
       ...{ sampling: { ...sampling, seed: i }, constraint: null },
     });
   }
-  const answers = new Map<string, Real>();
-  while (core.hasWork) {
-    await core.stepAsync();
-    core.checkIntegrity();
-    for (const { callId, index, tokens, logprobs, error } of outputsOf(core)) {
-      assert.equal(error, null);
-      const key = `${callId}#${index}`;
-      const answer = answers.get(key) ?? { tokens: [], logprobs: [] };
-      answer.tokens.push(...tokens);
-      answer.logprobs.push(...(logprobs ?? []));
-      answers.set(key, answer);
-    }
-  }
+  const answers = await runToEnd(core);
   const { numAccepted } = core.recorder;
   core.close();
   return [answers, numAccepted];

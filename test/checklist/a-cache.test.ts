@@ -8,7 +8,7 @@ import { PagePool } from "../../src/cache/page-pool.js";
 import { Batch } from "../../src/core/batch.js";
 import type { Request } from "../../src/core/request.js";
 import { kvLayout } from "../../src/device/kv-layout.js";
-import { makeRequest, Simulation, tokensOf } from "../support/simulation.js";
+import { addRows, makeRequest, Simulation, tokensOf } from "../support/simulation.js";
 
 function pagesOf(request: Request): number[] {
   return [...request.tables[0]!.pages.slice(0, request.tables[0]!.numPages)];
@@ -193,15 +193,9 @@ test("AX9: page 0 is never owned, never cached and never the target of a write",
     const step = sim.scheduler.schedule();
     if (step === null) break;
     batch.clear();
+    addRows(batch, step);
     for (let r = 0; r < step.numRows; r++) {
       const request = step.rows[r]!;
-      batch.addRow(
-        request.tokens,
-        step.starts[r]!,
-        step.queryLens[r]!,
-        request.tables[0]!.pages,
-        Number.POSITIVE_INFINITY,
-      );
       sim.compute(request, step.starts[r]!, step.queryLens[r]!);
     }
     assert.ok(batch.groups[0]!.slots.slice(0, batch.numTokens).every((slot) => slot >= 4));

@@ -6,7 +6,7 @@ import { test } from "node:test";
 import { CacheManager } from "../../src/cache/cache-manager.js";
 import { Batch } from "../../src/core/batch.js";
 import type { Request } from "../../src/core/request.js";
-import { makeRequest, Simulation, tokensOf } from "../support/simulation.js";
+import { addRows, makeRequest, Simulation, tokensOf } from "../support/simulation.js";
 
 function pagesOf(request: Request): number[] {
   return [...request.tables[0]!.pages.slice(0, request.tables[0]!.numPages)];
@@ -71,15 +71,6 @@ test("DX1: prompts of 36, 37 and 36 tokens in one step get 109 slots, none twice
 function slotsOfNextStep(sim: Simulation): number[] {
   const step = sim.scheduler.schedule()!;
   const batch = new Batch(sim.pageSize, sim.scheduler.budget);
-  for (let r = 0; r < step.numRows; r++) {
-    const request = step.rows[r]!;
-    batch.addRow(
-      request.tokens,
-      step.starts[r]!,
-      step.queryLens[r]!,
-      request.tables[0]!.pages,
-      Number.POSITIVE_INFINITY,
-    );
-  }
+  addRows(batch, step);
   return [...batch.groups[0]!.slots.slice(0, batch.numTokens)];
 }

@@ -2,31 +2,19 @@
 // what they are, requests that cannot be served get an error after the lease and the router's patience, and nobody is restarted.
 
 import assert from "node:assert/strict";
-import { after, before, test } from "node:test";
+import { test } from "node:test";
 import type { Policy } from "../../src/cluster/router/choose.js";
-import type { RelayEngine } from "../../src/engine/client/relay.js";
 import { CutProxy } from "../support/cut-proxy.js";
 import { holdRelays } from "../support/held-relays.js";
-import { TestNats, whyNoNats } from "../support/nats.js";
-import { drawn, pagesUsed, SHORT_LEASE, SmallCluster, story, tinyEngine, whole } from "../support/small-cluster.js";
+import { whyNoNats } from "../support/nats.js";
+import { drawn, natsAndLone, pagesUsed, SHORT_LEASE, SmallCluster, story, whole } from "../support/small-cluster.js";
 import { until } from "../support/until.js";
 
 const skip = whyNoNats();
 const LONG = 1500;
 const PATIENCE_MS = 1500;
 const leaseSeconds = SHORT_LEASE;
-let nats: TestNats;
-let lone: RelayEngine;
-before(async () => {
-  if (skip !== false) return;
-  nats = await TestNats.start();
-  lone = await tinyEngine();
-});
-after(async () => {
-  if (skip !== false) return;
-  await lone.close();
-  await nats[Symbol.asyncDispose]();
-});
+const calm = natsAndLone(skip);
 
 const isIdle = async ({ engine, member }: SmallCluster["replicas"][number]): Promise<boolean> =>
   member.replica.numCalls === 0 && (await pagesUsed(engine)) === 0;
@@ -34,10 +22,10 @@ const isIdle = async ({ engine, member }: SmallCluster["replicas"][number]): Pro
 test("a replica that is cut off is missed after its lease, its answers go on elsewhere, and it comes back by itself", {
   skip,
 }, async () => {
-  await using proxy = await CutProxy.start(nats.url);
+  await using proxy = await CutProxy.start(calm.nats.url);
   let wanted = "";
   const policy: Policy = (candidates) => candidates.find(({ id }) => id === wanted) ?? candidates[0] ?? null;
-  await using cluster = await SmallCluster.start(nats.url, {
+  await using cluster = await SmallCluster.start(calm.nats.url, {
     replicas: [{ nats: proxy.url }, {}],
     policy,
     leaseSeconds,
@@ -58,12 +46,12 @@ test("a replica that is cut off is missed after its lease, its answers go on els
   cut.engine.relay = relay;
   proxy.heal();
   while ((await chunks.next()).done !== true);
-  assert.deepEqual((await answer.result()).samples, (await lone.generate(...asked(1)).result()).samples);
+  assert.deepEqual((await answer.result()).samples, (await calm.lone.generate(...asked(1)).result()).samples);
   assert.ok(router.router.numLost >= 1);
   await until(() => router.router.replicas().some(({ id }) => id === wanted), "it is back", 20);
   const before = (await cut.engine.stats()).requestsFinished;
   await until(async () => {
-    assert.deepEqual(await whole(engine, 2), await whole(lone, 2));
+    assert.deepEqual(await whole(engine, 2), await whole(calm.lone, 2));
     return (await cut.engine.stats()).requestsFinished > before;
   }, "it serves again");
   for (const replica of replicas) await until(() => isIdle(replica), "nothing stays behind");
@@ -72,8 +60,8 @@ test("a replica that is cut off is missed after its lease, its answers go on els
 test("a router that is cut off ends what it cannot go on with, says that it has no replica, and goes on when it is back", {
   skip,
 }, async () => {
-  await using proxy = await CutProxy.start(nats.url);
-  await using cluster = await SmallCluster.start(nats.url, {
+  await using proxy = await CutProxy.start(calm.nats.url);
+  await using cluster = await SmallCluster.start(calm.nats.url, {
     routerNats: proxy.url,
     patienceMs: PATIENCE_MS,
     leaseSeconds,
@@ -90,17 +78,17 @@ test("a router that is cut off ends what it cannot go on with, says that it has 
   await assert.rejects(engine.generate(story(2), { maxTokens: 2 }).result(), noReplica);
   await until(() => engine.health().state === "away", "it says so");
   await until(() => isIdle(replicas[0]!), "the replica ends what nobody hears");
-  assert.deepEqual(await whole(second.engine, 3), await whole(lone, 3)); // through a router that is not cut off
+  assert.deepEqual(await whole(second.engine, 3), await whole(calm.lone, 3)); // through a router that is not cut off
   proxy.heal();
   await until(() => engine.health().state === "ready", "it has its replica again");
-  assert.deepEqual(await whole(engine, 4), await whole(lone, 4));
+  assert.deepEqual(await whole(engine, 4), await whole(calm.lone, 4));
   await until(() => isIdle(replicas[0]!), "nothing stays behind");
 });
 
 test("a cut that is longer than the connection lives is survived too: both connect again", { skip }, async () => {
-  await using proxy = await CutProxy.start(nats.url);
+  await using proxy = await CutProxy.start(calm.nats.url);
   const replicas = [{ nats: proxy.url }];
-  await using cluster = await SmallCluster.start(nats.url, {
+  await using cluster = await SmallCluster.start(calm.nats.url, {
     replicas,
     routerNats: proxy.url,
     patienceMs: PATIENCE_MS,
@@ -113,6 +101,6 @@ test("a cut that is longer than the connection lives is survived too: both conne
   await assert.rejects(engine.generate(story(2), { maxTokens: 2 }).result(), { code: "no_replica" });
   proxy.heal();
   await until(() => engine.health().state === "ready", "all are there again");
-  assert.deepEqual(await whole(engine, 3), await whole(lone, 3));
+  assert.deepEqual(await whole(engine, 3), await whole(calm.lone, 3));
   await until(() => isIdle(cluster.replicas[0]!), "nothing stays behind");
 });

@@ -2,27 +2,15 @@
 // on the way is noticed.
 
 import assert from "node:assert/strict";
-import { after, before, test } from "node:test";
+import { test } from "node:test";
 import { choose, type Policy } from "../../src/cluster/router/choose.js";
-import type { RelayEngine } from "../../src/engine/client/relay.js";
 import type { Engine } from "../../src/engine/types.js";
-import { TestNats, whyNoNats } from "../support/nats.js";
-import { drawn, pagesUsed, SmallCluster, story, tinyEngine } from "../support/small-cluster.js";
+import { whyNoNats } from "../support/nats.js";
+import { drawn, natsAndLone, pagesUsed, SmallCluster, story } from "../support/small-cluster.js";
 import { until } from "../support/until.js";
 
 const skip = whyNoNats();
-let nats: TestNats;
-let lone: RelayEngine;
-before(async () => {
-  if (skip !== false) return;
-  nats = await TestNats.start();
-  lone = await tinyEngine();
-});
-after(async () => {
-  if (skip !== false) return;
-  await lone.close();
-  await nats[Symbol.asyncDispose]();
-});
+const calm = natsAndLone(skip);
 
 /** As if all were equally fast: on a busy machine a measured speed may be anything. */
 const policy: Policy = (candidates, ...rest) =>
@@ -43,14 +31,14 @@ const served = (replicas: readonly { readonly engine: Engine }[], counts: readon
 test("a long prompt is computed by the prefill replica and answered by the other, a short one by the other alone", {
   skip,
 }, async () => {
-  await using cluster = await SmallCluster.start(nats.url, { replicas: PREFILL_AND_DECODE, policy });
+  await using cluster = await SmallCluster.start(calm.nats.url, { replicas: PREFILL_AND_DECODE, policy });
   const { engine, router, replicas } = cluster;
   const [prefill, decode] = [replicas[0]!, replicas[1]!];
-  assert.deepEqual((await ask(engine, 1, 100)).samples, (await ask(lone, 1, 100)).samples);
+  assert.deepEqual((await ask(engine, 1, 100)).samples, (await ask(calm.lone, 1, 100)).samples);
   await served(replicas, [0, 1]);
 
   const { samples, trace } = await ask(engine, 2, LONG);
-  assert.deepEqual(samples, (await ask(lone, 2, LONG)).samples);
+  assert.deepEqual(samples, (await ask(calm.lone, 2, LONG)).samples);
   assert.ok(trace.cachedTokens > LONG - 100, `${trace.cachedTokens} tokens were fetched`);
   await served(replicas, [1, 2]);
   assert.equal((await prefill.engine.stats()).generatedTokens, 0);
@@ -61,7 +49,7 @@ test("a long prompt is computed by the prefill replica and answered by the other
   await ask(engine, 2, LONG);
   assert.equal(router.router.numPrefilled, 1);
   const three = (of: Engine) => of.generate(story(3, LONG), { ...drawn(3), n: 3, promptLogprobs: 1 }).result();
-  assert.deepEqual((await three(engine)).samples, (await three(lone)).samples);
+  assert.deepEqual((await three(engine)).samples, (await three(calm.lone)).samples);
   assert.equal(router.router.numPrefilled, 1);
   for (const { engine: one } of replicas) await until(async () => (await pagesUsed(one)) === 0, "pages come back");
 });
@@ -70,7 +58,7 @@ test("when the prefill replica is lost, full or gives damaged pages, the prompt 
   skip,
 }, async () => {
   const limits = { slots: 1, maxQueued: 0 };
-  await using cluster = await SmallCluster.start(nats.url, {
+  await using cluster = await SmallCluster.start(calm.nats.url, {
     replicas: [{ role: "prefill", limits }, { role: "decode" }],
     policy,
   });
@@ -79,12 +67,12 @@ test("when the prefill replica is lost, full or gives damaged pages, the prompt 
   const lend = prefill.engine.lendPages.bind(prefill.engine);
   prefill.engine.lendPages = async (...args) =>
     (await lend(...args)).map((byte, at) => (at === 9000 ? byte ^ 1 : byte));
-  assert.deepEqual((await ask(engine, 1, LONG)).samples, (await ask(lone, 1, LONG)).samples);
+  assert.deepEqual((await ask(engine, 1, LONG)).samples, (await ask(calm.lone, 1, LONG)).samples);
   assert.equal(decode.member.replica.peers!.counts.numFailed, 1);
 
   // Two at once, room for one: the other is answered without a prefill.
   const both = await Promise.all([ask(engine, 2, LONG), ask(engine, 3, LONG)]);
-  for (const [at, i] of [2, 3].entries()) assert.deepEqual(both[at]!.samples, (await ask(lone, i, LONG)).samples);
+  for (const [at, i] of [2, 3].entries()) assert.deepEqual(both[at]!.samples, (await ask(calm.lone, i, LONG)).samples);
   assert.equal(router.router.numPrefilled, 2);
 
   // It takes the prompt and is never heard again.
@@ -92,17 +80,17 @@ test("when the prefill replica is lost, full or gives damaged pages, the prompt 
   const lost = ask(engine, 4, LONG);
   await until(() => prefill.member.replica.numCalls === 1, "the prompt is there");
   await prefill.member.close();
-  assert.deepEqual((await lost).samples, (await ask(lone, 4, LONG)).samples);
+  assert.deepEqual((await lost).samples, (await ask(calm.lone, 4, LONG)).samples);
   assert.equal(router.router.numPrefilled, 2);
 });
 
 test("a prefill replica answers only when no other is left, and then the others take over again", {
   skip,
 }, async () => {
-  await using cluster = await SmallCluster.start(nats.url, { replicas: PREFILL_AND_DECODE, policy });
+  await using cluster = await SmallCluster.start(calm.nats.url, { replicas: PREFILL_AND_DECODE, policy });
   const { engine, replicas } = cluster;
   await replicas[1]!.member.drain(0);
-  assert.deepEqual((await ask(engine, 1, 100)).samples, (await ask(lone, 1, 100)).samples);
+  assert.deepEqual((await ask(engine, 1, 100)).samples, (await ask(calm.lone, 1, 100)).samples);
   await served(replicas, [1, 0]);
   const fresh = await cluster.addReplica({ role: "decode" });
   const isKnown = () => cluster.router.router.replicas().some(({ id }) => id === fresh.member.id);

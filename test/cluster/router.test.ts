@@ -2,44 +2,36 @@
 // cut, when there is too much to do. The processes that die are in survives.test.ts.
 
 import assert from "node:assert/strict";
-import { after, before, test } from "node:test";
+import { test } from "node:test";
 import { Mailbox } from "../../src/cluster/bus/mailbox.js";
 import { openMailbox, type RouterMember } from "../../src/cluster/join.js";
 import { choose, type Policy } from "../../src/cluster/router/choose.js";
 import { clusterConfig } from "../../src/config/cluster-config.js";
-import type { RelayEngine } from "../../src/engine/client/relay.js";
 import type { Engine, GenerateOptions } from "../../src/engine/types.js";
 import { holdRelays } from "../support/held-relays.js";
 import { TestNats, whyNoNats } from "../support/nats.js";
 import { makeRandom } from "../support/random.js";
 import {
   drawn,
+  natsAndLone,
   pagesUsed,
   SHORT_LEASE,
   SmallCluster,
   type SmallClusterOptions,
   story,
-  tinyEngine,
   whole,
 } from "../support/small-cluster.js";
 import { until } from "../support/until.js";
 
 const skip = whyNoNats();
-let nats: TestNats;
-let lone: RelayEngine; // the one that nobody disturbs
-before(async () => {
-  if (skip !== false) return;
-  nats = await TestNats.start();
-  lone = await tinyEngine();
-});
-after(async () => {
-  if (skip !== false) return;
-  await lone.close();
-  await nats[Symbol.asyncDispose]();
-});
+const calm = natsAndLone(skip);
 
-const startCluster = (numReplicas: number, options: SmallClusterOptions = {}): Promise<SmallCluster> =>
-  SmallCluster.start(nats.url, { replicas: Array.from({ length: numReplicas }, () => ({})), ...options });
+const startCluster = (
+  numReplicas: number,
+  options: SmallClusterOptions = {},
+  { url } = calm.nats,
+): Promise<SmallCluster> =>
+  SmallCluster.start(url, { replicas: Array.from({ length: numReplicas }, () => ({})), ...options });
 
 test("answers through a router are those of an engine alone: text, tokens, log-probabilities, samples, embeddings, errors", {
   skip,
@@ -55,10 +47,10 @@ test("answers through a router are those of an engine alone: text, tokens, log-p
     { logitBias: [[65, -100]] },
   ];
   for (const [i, more] of cases.entries())
-    assert.deepEqual(await whole(engine, i, more), await whole(lone, i, more), JSON.stringify(more));
+    assert.deepEqual(await whole(engine, i, more), await whole(calm.lone, i, more), JSON.stringify(more));
   const scores = (of: Engine) => of.generate(story(1), { ...drawn(1), promptLogprobs: 1 }).result();
-  assert.deepEqual((await scores(engine)).promptLogprobs, (await scores(lone)).promptLogprobs);
-  assert.deepEqual(await engine.embed(["a cat", "a dog"]), await lone.embed(["a cat", "a dog"]));
+  assert.deepEqual((await scores(engine)).promptLogprobs, (await scores(calm.lone)).promptLogprobs);
+  assert.deepEqual(await engine.embed(["a cat", "a dog"]), await calm.lone.embed(["a cat", "a dog"]));
   const times = cluster.replicas.map(({ member }) => cluster.router.router.firstTokenMs(member.id));
   assert.ok(
     times.some((ms) => ms !== null && ms.p50 > 0 && ms.p99 >= ms.p50),
@@ -132,7 +124,7 @@ test("what is lost on the way is made good: every answer is whole, and nothing s
   for (let first = 0; numLost <= 10; first += 16) {
     const all = Array.from({ length: 16 }, (_, i) => first + i);
     const got = await Promise.all(all.map((i) => ask(engine, i)));
-    for (const [at, i] of all.entries()) assert.deepEqual(got[at], await ask(lone, i), `answer ${i}`);
+    for (const [at, i] of all.entries()) assert.deepEqual(got[at], await ask(calm.lone, i), `answer ${i}`);
   }
   for (const replica of replicas)
     await until(async () => (await pagesUsed(replica.engine)) === 0, "all pages come back");
@@ -208,7 +200,7 @@ test("a replica that drains hands its calls over; the last one's go on when anot
   await replicas[1]!.member.drain(0);
   await cluster.addReplica();
   for (const i of all)
-    assert.deepEqual((await got[i]!.result()).samples, (await ask(lone, i).result()).samples, `answer ${i}`);
+    assert.deepEqual((await got[i]!.result()).samples, (await ask(calm.lone, i).result()).samples, `answer ${i}`);
   assert.ok(router.router.numResumed > 0);
 });
 
@@ -246,7 +238,7 @@ test("pages move: a prefix is fetched from the replica that holds it, and comput
         one.lendPages = async (...args) => (await lend(...args)).map((byte, at) => (at === 1000 ? byte ^ 1 : byte));
     const { samples, trace } = await ask(i);
     for (const [one, lend] of lenders) one.lendPages = lend;
-    assert.deepEqual(samples, (await ask(i, lone)).samples);
+    assert.deepEqual(samples, (await ask(i, calm.lone)).samples);
     assert.ok(i === 1 ? trace.cachedTokens >= 144 : trace.cachedTokens < 144, `${trace.cachedTokens} were fetched`);
     await until(() => numKnown() >= before + 2 * 10, "both hold it");
   }
@@ -281,10 +273,8 @@ test("a replica that drains gives its hot prefixes away", { skip }, async () => 
 
 test("without NATS there is a clear error in time, and no restart is needed when it is back", { skip }, async () => {
   const own = await TestNats.start();
-  const before = nats;
-  nats = own;
   try {
-    await using cluster = await startCluster(1, { patienceMs: 1500, leaseSeconds: SHORT_LEASE });
+    await using cluster = await startCluster(1, { patienceMs: 1500, leaseSeconds: SHORT_LEASE }, own);
     const { engine, replicas } = cluster;
     await own.kill();
     await assert.rejects(engine.generate(story(1), { maxTokens: 2 }).result(), {
@@ -294,16 +284,15 @@ test("without NATS there is a clear error in time, and no restart is needed when
     await until(() => engine.health().state === "away", "the router says that it has no replica");
     await own.start();
     await until(() => engine.health().state === "ready", "the replica is back");
-    assert.deepEqual(await whole(engine, 3), await whole(lone, 3));
+    assert.deepEqual(await whole(engine, 3), await whole(calm.lone, 3));
     await until(async () => (await pagesUsed(replicas[0]!.engine)) === 0, "all pages come back");
   } finally {
-    nats = before;
     await own[Symbol.asyncDispose]();
   }
 });
 
 test("a message larger than NATS takes goes in parts, and one that lost a part is dropped", { skip }, async () => {
-  const config = clusterConfig({ nats: [nats.url], cluster: "parts" });
+  const config = clusterConfig({ nats: [calm.nats.url], cluster: "parts" });
   const [a, b] = [await openMailbox(config), await openMailbox(config)];
   const heard: string[] = [];
   b.listen(b.subjects.inbox(b.member), (message) => heard.push((message as unknown as { text: string }).text));

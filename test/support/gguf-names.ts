@@ -231,3 +231,20 @@ export const ARCHITECTURE: Readonly<Record<string, string>> = {
 export function ggufName(names: Readonly<Record<string, string>>, part: string): string | undefined {
   return names[part] ?? names[part.replace(/\.bias$/, ".weight")]?.replace(/\.weight$/, ".bias");
 }
+
+/** Goldens of the decoders that GGUF has had longest. */
+export const FIRST_DECODERS = [
+  ...[
+    "llama",
+    "llama-tied-rope3",
+    "mistral-swa",
+    "mixtral",
+    "qwen2",
+    "qwen3",
+    "qwen3-yarn",
+    "qwen3-moe",
+    "gemma2",
+    "gemma3",
+  ],
+  ...["phi3", "olmo2", "granite", "gpt2", "gpt-oss"],
+] as const;

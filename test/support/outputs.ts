@@ -53,6 +53,29 @@ export function outputsOf(core: EngineCore): RequestOutput[] {
   return reader.of(core.takeOutputs());
 }
 
+export interface WholeAnswer {
+  readonly tokens: number[];
+  readonly logprobs: PositionLogprobs[];
+}
+
+/** Steps until all have ended: whole answers by "call#sample". */
+export async function runToEnd(core: EngineCore): Promise<Map<string, WholeAnswer>> {
+  const answers = new Map<string, WholeAnswer>();
+  while (core.hasWork) {
+    await core.stepAsync();
+    core.checkIntegrity();
+    for (const { callId, index, tokens, logprobs, error } of outputsOf(core)) {
+      if (error !== null) throw error;
+      const key = `${callId}#${index}`;
+      const answer = answers.get(key) ?? { tokens: [], logprobs: [] };
+      answer.tokens.push(...tokens);
+      answer.logprobs.push(...(logprobs ?? []));
+      answers.set(key, answer);
+    }
+  }
+  return answers;
+}
+
 /** As a reader of calls gets it. */
 export function sampleOutput(output: Partial<RequestOutput>): SampleOutput {
   const rows = new OutputReader<string>((callId) => callId);

@@ -9,11 +9,20 @@ import { CacheManager, type PageCopy } from "../../src/cache/cache-manager.js";
 import { HostTier, type PageMemory } from "../../src/cache/host-tier.js";
 import type { StateCopies } from "../../src/cache/state-slots.js";
 import { visibleStart } from "../../src/core/attention-plan.js";
+import type { Batch } from "../../src/core/batch.js";
 import type { RequestId } from "../../src/core/ids.js";
 import { type MediumSpan, NO_MEDIA } from "../../src/core/media.js";
 import { Request } from "../../src/core/request.js";
 import { SAMPLING_DEFAULTS, type SamplingParams } from "../../src/core/sampling.js";
 import { Scheduler, type SchedulerOptions, type Step } from "../../src/scheduler/scheduler.js";
+
+/** The batch of a step, as the engine makes it, with logits of no token. */
+export function addRows(batch: Batch, step: Step): void {
+  for (let r = 0; r < step.numRows; r++) {
+    const { tokens, tables } = step.rows[r]!;
+    batch.addRow(tokens, step.starts[r]!, step.queryLens[r]!, tables[0]!.pages, Number.POSITIVE_INFINITY);
+  }
+}
 
 export interface SimulationOptions extends Partial<SchedulerOptions> {
   /** Pages a request can own: the null page comes on top. */

@@ -1,5 +1,6 @@
 // A router and replicas of a tiny model in one process, over a real NATS: for tests of what they say to each other.
 
+import { after, before } from "node:test";
 import { Mailbox } from "../../src/cluster/bus/mailbox.js";
 import {
   joinAsReplica,
@@ -15,6 +16,7 @@ import { type ClusterConfig, clusterConfig, type Role } from "../../src/config/c
 import { type EngineOptions, startEngine } from "../../src/engine/client/engine.js";
 import type { RelayEngine } from "../../src/engine/client/relay.js";
 import type { Engine, GenerateOptions } from "../../src/engine/types.js";
+import { TestNats } from "./nats.js";
 import { writeTinyCheckpoint } from "./tiny-checkpoint.js";
 import { until } from "./until.js";
 
@@ -29,6 +31,20 @@ export const TINY_MODEL = writeTinyCheckpoint({ context: 16384 });
 export function tinyEngine(options: Partial<EngineOptions> = {}): Promise<RelayEngine> {
   const small = { model: TINY_MODEL, device: "cpu", threads: 1, worker: false, numPages: 1100, seed: 1 } as const;
   return startEngine({ ...small, ...options });
+}
+
+/** For the tests of a file: a NATS, and an engine that nobody disturbs. They are there once the tests run, unless `skip` says why not. */
+export function natsAndLone(skip: string | false): { readonly nats: TestNats; readonly lone: RelayEngine } {
+  const both = {} as { nats: TestNats; lone: RelayEngine };
+  before(async () => {
+    if (skip === false) Object.assign(both, { nats: await TestNats.start(), lone: await tinyEngine() });
+  });
+  after(async () => {
+    if (skip !== false) return;
+    await both.lone.close();
+    await both.nats[Symbol.asyncDispose]();
+  });
+  return both;
 }
 
 /** A prompt of so many letters, each one a token or so; `i` makes it differ from the first page on. */

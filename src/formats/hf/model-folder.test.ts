@@ -1,24 +1,11 @@
 import assert from "node:assert/strict";
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { after, test } from "node:test";
+import { test } from "node:test";
+import { folderMaker } from "../../../test/support/file-folder.js";
 import { FormatError } from "../../core/errors.js";
 import { ModelFolder } from "./model-folder.js";
 
-const dir = mkdtempSync(join(tmpdir(), "pagoda-folder-"));
-after(() => rmSync(dir, { recursive: true }));
-let made = 0;
-
-function folder(files: Record<string, unknown>): string {
-  const path = join(dir, `model-${made++}`);
-  mkdirSync(path);
-  for (const [name, content] of Object.entries(files)) {
-    mkdirSync(join(path, name, ".."), { recursive: true });
-    writeFileSync(join(path, name), typeof content === "string" ? content : JSON.stringify(content));
-  }
-  return path;
-}
+const folder = folderMaker();
 
 function refuses(action: () => unknown, message: RegExp): void {
   assert.throws(action, (error: Error) => error instanceof FormatError && message.test(error.message));
@@ -37,7 +24,7 @@ test("the bundled model opens", () => {
 });
 
 test("a missing folder, a file, a folder without config.json and half a JSON file are named", () => {
-  refuses(() => new ModelFolder(join(dir, "absent")), /absent: there is no such folder/);
+  refuses(() => new ModelFolder(join(folder({}), "absent")), /absent: there is no such folder/);
   refuses(() => new ModelFolder(join(folder({ "config.json": "{}" }), "config.json")), /not a folder/);
   refuses(() => new ModelFolder(folder({})), /no config\.json/);
   refuses(() => new ModelFolder(folder({ "config.json": '{"a": ' })), /config\.json: content: expected JSON/);

@@ -1,25 +1,12 @@
 import assert from "node:assert/strict";
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { after, test } from "node:test";
+import { test } from "node:test";
+import { folderMaker } from "../../../test/support/file-folder.js";
 import { FormatError } from "../../core/errors.js";
 import { NO_RECIPE } from "../text-recipe.js";
 import { readTextRecipe } from "./sentence-transformers.js";
 
-const dir = mkdtempSync(join(tmpdir(), "pagoda-sentences-"));
-after(() => rmSync(dir, { recursive: true }));
-let made = 0;
-
-function folder(files: Record<string, unknown>): string {
-  const path = join(dir, `model-${made++}`);
-  mkdirSync(path);
-  for (const [name, content] of Object.entries(files)) {
-    mkdirSync(join(path, name, ".."), { recursive: true });
-    writeFileSync(join(path, name), typeof content === "string" ? content : JSON.stringify(content));
-  }
-  return path;
-}
+const folder = folderMaker();
 
 const read = (files: Record<string, unknown>, config: Record<string, unknown> = {}) =>
   readTextRecipe(folder(files), config);

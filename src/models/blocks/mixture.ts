@@ -143,6 +143,23 @@ export function softmaxRouter(config: MixtureConfig, normalize: boolean): Router
   return { numExperts, topK, score: "softmax", normalize, scale: 1, bias: null, numGroups: 1, topkGroup: 1 };
 }
 
+/** Its weights are a softmax over the chosen experts alone. */
+export function chosenSoftmaxRouter(config: MixtureConfig): RouterSpec {
+  return { ...softmaxRouter(config, false), score: "softmax_topk" };
+}
+
+/** Experts that stand in for a feed-forward of `plain`'s size. */
+export function readMixture(
+  c: ConfigReader,
+  plain: { readonly hiddenSize: number; readonly innerSize: number },
+  numExperts: number,
+  topK: number,
+): MixtureConfig {
+  const { hiddenSize, innerSize: expertSize } = plain;
+  const activation = c.gatedActivation("hidden_act", "silu");
+  return { hiddenSize, numExperts, topK: readTopK(c, numExperts, topK), expertSize, activation };
+}
+
 /** The router is small and its choices are discrete: it is never quantised. */
 export function loadRouter(loader: Loader, name: string, config: MixtureConfig, hasBias = false): Linear {
   const quantize: WeightQuantization = "none";

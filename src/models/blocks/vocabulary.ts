@@ -62,3 +62,21 @@ export class Vocabulary {
     if (this.#softcap !== null) device.map(this.logits, this.#softcap, this.logits, null, n);
   }
 }
+
+/** Gemma's: an embedding that may be the head too, and logits with a cap. */
+export function cappedVocabulary(
+  loader: Loader,
+  root: string,
+  config: Pick<VocabularyOptions, "vocabSize" | "hiddenSize"> & {
+    readonly isTied: boolean;
+    readonly finalSoftcap: number;
+  },
+): Vocabulary {
+  const head = config.isTied ? null : loader.headName();
+  return new Vocabulary(loader, {
+    ...config,
+    embedding: `${root}embed_tokens.weight`,
+    head,
+    softcap: config.finalSoftcap,
+  });
+}

@@ -12,7 +12,7 @@ import { loadNorm, type Norm } from "../blocks/norm.js";
 import { PerLayerBranch, PerLayerInputs, type PerLayerShape } from "../blocks/per-layer-input.js";
 import type { Layer } from "../blocks/residual.js";
 import { Rotaries } from "../blocks/rotaries.js";
-import { Vocabulary } from "../blocks/vocabulary.js";
+import { cappedVocabulary } from "../blocks/vocabulary.js";
 import { readCommon, specOf } from "../common-config.js";
 import { ConfigReader } from "../config-reader.js";
 import { llamaSettings } from "../decoder.js";
@@ -107,12 +107,7 @@ function load(config: Gemma3nConfig, context: LoadContext): Model {
   const root = loader.decoderPrefix();
   const { hiddenSize, norm } = config;
   const { places } = sharingCaches(config);
-  const vocabulary = new Vocabulary(loader, {
-    ...config,
-    embedding: `${root}embed_tokens.weight`,
-    head: config.isTied ? null : loader.headName(),
-    softcap: config.finalSoftcap,
-  });
+  const vocabulary = cappedVocabulary(loader, root, config);
   const rotaries = new Rotaries(loader, config.ropes, { headDim: config.headDim, maxContext: config.maxContext });
   const inputs = new PerLayerInputs(loader, root, config.perLayer);
   const streams = new Streams(loader, config.numStreams, hiddenSize);

@@ -14,7 +14,7 @@ import { loadNorm, type Norm, plainNorm } from "../blocks/norm.js";
 import { PerLayerBranch, PerLayerInputs, type PerLayerShape } from "../blocks/per-layer-input.js";
 import { type Layer, Residual } from "../blocks/residual.js";
 import { Rotaries } from "../blocks/rotaries.js";
-import { Vocabulary } from "../blocks/vocabulary.js";
+import { cappedVocabulary } from "../blocks/vocabulary.js";
 import { type LayerCacheRef, layoutCaches } from "../cache-layout.js";
 import { readCommon, specOf } from "../common-config.js";
 import { ConfigReader } from "../config-reader.js";
@@ -148,12 +148,7 @@ function load(config: Gemma4Config, context: LoadContext): Model {
   const root = loader.decoderPrefix();
   const { hiddenSize, norm } = config;
   const { places } = sharingCaches(config);
-  const vocabulary = new Vocabulary(loader, {
-    ...config,
-    embedding: `${root}embed_tokens.weight`,
-    head: config.isTied ? null : loader.headName(),
-    softcap: config.finalSoftcap,
-  });
+  const vocabulary = cappedVocabulary(loader, root, config);
   const rotaries = new Rotaries(loader, config.ropes, { headDim: config.ropeDims, maxContext: config.maxContext });
   const inputs = config.perLayer === null ? null : new PerLayerInputs(loader, root, config.perLayer);
   const layers = config.shapes.flatMap((_, layer): Layer[] => {

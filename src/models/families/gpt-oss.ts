@@ -1,10 +1,9 @@
 // gpt-oss. Other than Llama: every other layer sees a sliding window, each head has a sink in its softmax, projections have biases,
 // and the feed-forward is a mixture of experts with a gate of its own kind, its weights a softmax over the chosen experts alone.
 
-import type { RouterSpec } from "../../device/device.js";
 import type { Block } from "../blocks/block.js";
 import { loadGptOssExperts } from "../blocks/gpt-oss-experts.js";
-import { loadRouter, type MixtureConfig, MixtureOfExperts, readTopK } from "../blocks/mixture.js";
+import { chosenSoftmaxRouter, loadRouter, type MixtureConfig, MixtureOfExperts, readTopK } from "../blocks/mixture.js";
 import { readCommon } from "../common-config.js";
 import { ConfigReader } from "../config-reader.js";
 import { type DecoderConfig, decoderSpec, type LayerContext, llamaSettings, loadDecoder } from "../decoder.js";
@@ -45,23 +44,12 @@ export const gptOss: ModelFamily<GptOssConfig> = {
 };
 
 function experts({ mixture }: GptOssConfig, { loader, name, project }: LayerContext): Block {
-  const { numExperts, topK, hiddenSize } = mixture;
-  const router: RouterSpec = {
-    numExperts,
-    topK,
-    score: "softmax_topk",
-    normalize: false,
-    scale: 1,
-    bias: null,
-    numGroups: 1,
-    topkGroup: 1,
-  };
   const weights = {
     router: loadRouter(loader, `${name}.mlp.router`, mixture, true),
     experts: loadGptOssExperts(loader, `${name}.mlp.experts`, mixture),
     shared: null,
   };
-  return new MixtureOfExperts(loader, hiddenSize, weights, router, project);
+  return new MixtureOfExperts(loader, mixture.hiddenSize, weights, chosenSoftmaxRouter(mixture), project);
 }
 
 const DEFAULT_ROPE = { rope_type: "yarn", factor: 32, truncate: false, original_max_position_embeddings: 4096 };

@@ -1,9 +1,9 @@
 // Granite mixtures: Granite's multipliers, experts stored in stacks, weights a softmax over the chosen ones alone; some have a dense
 // feed-forward that every token shares beside them.
 
-import type { RouterSpec } from "../../device/device.js";
 import { ADD, type Block, type Epilogue } from "../blocks/block.js";
 import {
+  chosenSoftmaxRouter,
   loadExperts,
   loadRouter,
   loadStackedExperts,
@@ -70,17 +70,6 @@ export function graniteFeedForward(
   const shared = (how: Epilogue): Block =>
     loadMlp(loader, `${name}.shared_mlp`, { ...config, innerSize: sharedSize }, naming, how);
   if (mixture === null) return shared(project);
-  const { numExperts, topK, hiddenSize } = mixture;
-  const router: RouterSpec = {
-    numExperts,
-    topK,
-    score: "softmax_topk",
-    normalize: false,
-    scale: 1,
-    bias: null,
-    numGroups: 1,
-    topkGroup: 1,
-  };
   const moe = `${name}.block_sparse_moe`;
   const weights = {
     router: loadRouter(loader, `${moe}.router.layer`, mixture),
@@ -90,5 +79,5 @@ export function graniteFeedForward(
     // What is added to the residual stream is scaled as a whole.
     shared: sharedSize === 0 ? null : shared({ ...ADD, scale: project.scale ?? 1 }),
   };
-  return new MixtureOfExperts(loader, hiddenSize, weights, router, project);
+  return new MixtureOfExperts(loader, mixture.hiddenSize, weights, chosenSoftmaxRouter(mixture), project);
 }

@@ -6,7 +6,7 @@ import {
   loadRouter,
   type MixtureConfig,
   MixtureOfExperts,
-  readTopK,
+  readMixture,
   W_EXPERTS,
 } from "../blocks/mixture.js";
 import { readCommon } from "../common-config.js";
@@ -28,17 +28,10 @@ export const minimaxM2: ModelFamily<MinimaxConfig> = {
     const c = new ConfigReader({ rope_theta: 5e6, ...share, ...raw }, file);
     c.only("scoring_func", "sigmoid");
     const plain = llamaSettings(c, readCommon(c, "MiniMaxM2ForCausalLM", { headDim: 128 }));
-    const numExperts = c.int("num_local_experts", 256);
     return {
       ...plain,
       attention: { ...plain.attention, qkNorm: c.bool("use_qk_norm", true) ? "all" : "none" },
-      mixture: {
-        hiddenSize: plain.hiddenSize,
-        numExperts,
-        topK: readTopK(c, numExperts, 8),
-        expertSize: plain.innerSize,
-        activation: c.gatedActivation("hidden_act", "silu"),
-      },
+      mixture: readMixture(c, plain, c.int("num_local_experts", 256), 8),
     };
   },
   specOf: decoderSpec,

@@ -7,7 +7,7 @@ import {
   type MixtureConfig,
   MixtureOfExperts,
   MLP_EXPERTS,
-  readTopK,
+  readMixture,
   softmaxRouter,
 } from "../blocks/mixture.js";
 import { readCommon } from "../common-config.js";
@@ -33,18 +33,11 @@ export const olmoe: ModelFamily<OlmoeConfig> = {
     const c = new ConfigReader(raw, file);
     c.check(!c.has("clip_qkv"), "clip_qkv", "null");
     const plain = llamaSettings(c, readCommon(c, "OlmoeForCausalLM", { eps: 1e-5 }));
-    const numExperts = c.int("num_experts", 64);
     return {
       ...plain,
       attention: { ...attentionBias(plain, c.bool("attention_bias", false)), qkNorm: "all" },
       normalize: c.bool("norm_topk_prob", false),
-      mixture: {
-        hiddenSize: plain.hiddenSize,
-        numExperts,
-        topK: readTopK(c, numExperts, 8),
-        expertSize: plain.innerSize,
-        activation: c.gatedActivation("hidden_act", "silu"),
-      },
+      mixture: readMixture(c, plain, c.int("num_experts", 64), 8),
     };
   },
   specOf: decoderSpec,
