@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import type { Page } from "playwright-core";
+import { createEngine } from "../src/engine/client/engine.js";
 import { chatTests } from "./dashboard/chat-tests.js";
 import { clusterTests } from "./dashboard/cluster-tests.js";
 import { ask, Lab, STORY, until, withFields } from "./dashboard/lab.js";
@@ -10,6 +11,8 @@ import { layoutTests } from "./dashboard/layout-tests.js";
 import { whyNoBrowser } from "./support/browser.js";
 import { freePort } from "./support/free-port.js";
 import { holdAnswers } from "./support/held-answers.js";
+import { writeTinyAdapter } from "./support/tiny-adapter.js";
+import { writeTinyCheckpoint } from "./support/tiny-checkpoint.js";
 
 describe("dashboard", { skip: whyNoBrowser() }, () => {
   const lab = new Lab();
@@ -216,6 +219,27 @@ describe("dashboard", { skip: whyNoBrowser() }, () => {
     const again = await lab.serve({ port });
     await status.filter({ hasText: "ready" }).waitFor();
     await again.server.close(0);
+  });
+
+  test("adapters are shown once there are any: their state, who has them, what they take", async () => {
+    const model = writeTinyCheckpoint();
+    await using engine = await createEngine({ model, device: "reference", worker: false, numPages: 64 });
+    const { server, url } = await lab.serve({}, engine);
+    const { page, complaints } = await lab.open({}, url);
+    await page.getByRole("status").filter({ hasText: "ready" }).waitFor();
+    const region = page.getByRole("region", { name: "Adapters", exact: true });
+    assert.equal(await region.count(), 0);
+    const { byteLength } = await engine.loadAdapter("sql", writeTinyAdapter({ seed: 1 }), { pin: true });
+    const row = region.locator("tbody tr");
+    await row.waitFor();
+    const mebibytes = (byteLength / 2 ** 20).toFixed(1);
+    assert.equal(await row.innerText(), `sql\tpinned\t0\t${mebibytes} MiB`);
+    await page.getByRole("link", { name: "Adapters", exact: true }).waitFor();
+    await region.getByText("1 adapter,").waitFor();
+    await engine.unloadAdapter("sql");
+    await region.getByText("None is in memory.").waitFor();
+    assert.deepEqual(complaints, []);
+    await server.close(0);
   });
 
   chatTests(lab);

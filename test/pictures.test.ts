@@ -241,6 +241,8 @@ for (const device of ["reference", "cpu", "unblocking"] as const) {
       assert.equal(engine.core.stats().pictures.encoded, 0, "nor its tower");
       const changed = await ask(engine, { a: await question(engine, onePixel) });
       assert.equal(changed.get("a#0")!.cached, call.media[0]!.start & ~15);
+      const tenant = await ask(engine, { a: { ...call, salt: "other" } });
+      assert.deepEqual([bitsOf(tenant), tenant.get("a#0")!.cached], [bitsOf(alone), 0], "nor another tenant's page");
       engine.core.close();
     }
   });

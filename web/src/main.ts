@@ -6,6 +6,7 @@ import { Api } from "./view/api.js";
 import { Playground } from "./view/chat/playground.js";
 import { Cluster } from "./view/cluster/cluster.js";
 import { byId } from "./view/dom.js";
+import { AdapterTable } from "./view/engine/adapter-table.js";
 import { LiveCharts } from "./view/engine/live-charts.js";
 import { PageMap } from "./view/engine/page-map.js";
 import { StepDetail } from "./view/engine/step-detail.js";
@@ -22,6 +23,7 @@ const colors = new RequestColors();
 mountHeader(feed, keyDialog(api));
 new Playground(api, feed, colors);
 const charts = new LiveCharts();
+const adapters = new AdapterTable();
 const timeline = new Timeline(colors);
 const detail = new StepDetail(api, colors, (path) => feed.pathOf(path));
 const pageMap = new PageMap(colors);
@@ -41,6 +43,7 @@ feed.stats.watch((stats) => {
   if (isRouter(stats)) cluster.start();
   charts.series.addStats(Date.now() / 1000, stats);
   charts.update();
+  if (stats.engine !== null) adapters.show(stats.engine);
 });
 feed.cache.watch((cache) => {
   if (cache === null) return;

@@ -8,7 +8,7 @@ import { themeButton } from "./theme.js";
 import { viewSwitch } from "./view-switch.js";
 
 const SECTIONS = {
-  engine: { live: "Live", steps: "Steps", pages: "Pages", prefixes: "Prefixes" },
+  engine: { live: "Live", adapters: "Adapters", steps: "Steps", pages: "Pages", prefixes: "Prefixes" },
   router: { live: "Live", replicas: "Replicas", requests: "Requests", heat: "Prefix heat" },
 } as const;
 
@@ -17,9 +17,12 @@ export function mountHeader(feed: Feed, keyButton: HTMLElement): void {
   const links = h("nav", { "aria-label": "Sections" });
   const switchOfViews = viewSwitch();
   const showLinks = (kind: keyof typeof SECTIONS): void => {
-    if (links.dataset.kind === kind) return;
-    links.dataset.kind = kind;
-    links.replaceChildren(...Object.entries(SECTIONS[kind]).map(([id, name]) => h("a", { href: `#${id}` }, name)));
+    // A router's sections come to light after its links.
+    const shown = Object.entries(SECTIONS[kind]).filter(([id]) => kind === "router" || !byId(id).hidden);
+    const ids = shown.map(([id]) => id).join();
+    if (links.dataset.ids === ids) return;
+    links.dataset.ids = ids;
+    links.replaceChildren(...shown.map(([id, name]) => h("a", { href: `#${id}` }, name)));
     switchOfViews.name(kind === "router" ? "Cluster" : "Engine");
   };
   const health = h("div", { class: "health", role: "status" });
