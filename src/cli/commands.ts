@@ -23,7 +23,7 @@ export const COMMANDS: Readonly<Record<string, Command>> = {
     options: async () => (await import("./server/serve.js")).SERVE_OPTIONS,
   },
   route: {
-    summary: "serve as the front door of a cluster of servers",
+    summary: "route requests to a cluster of servers",
     load: async () => (await import("./cluster/route.js")).routeCommand,
     options: async () => (await import("./cluster/route.js")).ROUTE_OPTIONS,
   },

@@ -159,7 +159,7 @@ export const SAMPLING = {
     default: 0,
     api: "xtc_probability",
     isFlag: true,
-    help: "XTC: how often the most probable tokens are left out; 0 is never",
+    help: "XTC: probability of removing the most probable tokens; 0 is never",
   },
   xtcThreshold: {
     type: "number",

@@ -417,7 +417,7 @@ test("errors in OpenAI's shape: 400 with param, 404, 413", async () => {
     [
       { tools: [WEATHER], tool_choice: { type: "function", function: { name: "other" } } },
       "tool_choice",
-      /not among tools/,
+      /not in tools/,
     ],
     [
       { tools: [WEATHER, odd], tool_choice: { type: "function", function: { name: "odd" } } },

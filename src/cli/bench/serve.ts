@@ -17,7 +17,7 @@ const OWN = {
   sharedPrefix: { ...TRACE_OPTIONS.sharedPrefix, help: "words that all prompts begin with" },
   ...ARRIVAL_OPTIONS,
   endpoint: { type: "choice", choices: ["completions", "chat"], default: "completions", help: "which route to call" },
-  model: { type: "string", default: null, defaultText: "the first one listed", help: "model to ask for" },
+  model: { type: "string", default: null, defaultText: "the first one listed", help: "model to name in requests" },
   apiKey: { type: "string", default: null, defaultText: "none", help: "bearer token to send" },
   ignoreEos: { type: "boolean", default: false, help: "send ignore_eos, for servers that know it" },
   body: {

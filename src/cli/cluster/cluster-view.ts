@@ -50,7 +50,7 @@ export function clusterRoute(
 
 export function watchCluster(router: Router, { log, metrics }: ServerContext): void {
   const { registry } = metrics;
-  registry.gauges("pagoda_cluster_replicas", "Replicas that this router hears, by state", (samples) => {
+  registry.gauges("pagoda_cluster_replicas", "Replicas that this router knows, by state", (samples) => {
     samples.clear();
     for (const state of ["ready", "draining", "restarting"]) samples.set(0, { state });
     for (const { state } of router.replicas()) samples.add(1, { state });
@@ -64,6 +64,6 @@ export function watchCluster(router: Router, { log, metrics }: ServerContext): v
   registry.counter("pagoda_cluster_lost_total", "Replicas that left or were not heard any more", () => router.numLost);
   router.onMember = ({ replica, isHere, reason }) => {
     if (isHere) log.info({ replica }, "a replica is here");
-    else log.warn({ replica, reason }, "a replica is not there, or of no use; answers go on elsewhere");
+    else log.warn({ replica, reason }, "a replica was lost; its answers continue on another");
   };
 }

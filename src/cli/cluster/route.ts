@@ -1,4 +1,4 @@
-// `pagoda route`: the front door of a cluster. The same API as `pagoda serve`; the model's replicas answer. Keeps nothing that another router
+// `pagoda route`: the address of a cluster. The same API as `pagoda serve`; the model's replicas answer. Keeps nothing that another router
 // would need: any number may run, and any may be ended.
 
 import { joinAsRouter } from "../../cluster/join.js";

@@ -14,7 +14,7 @@ export async function generateObject<S extends Schema>(
   if ((prompt === undefined) === (messages === undefined)) {
     throw new RequestError("invalid_value", {
       param: "prompt",
-      value: prompt === undefined ? "left out, like messages" : "given, like messages",
+      value: prompt === undefined ? "omitted, like messages" : "given, like messages",
       expected: "given, or messages: one of the two",
     });
   }

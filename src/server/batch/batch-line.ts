@@ -43,7 +43,7 @@ export function readLine(text: string, url: string | null): BatchLine | LineFaul
     return fault("invalid_url", `url must be one of ${BATCH_URLS.join(", ")}.`, "url");
   if (url !== null && own !== url) return fault("mismatched_url", `url must be the batch's endpoint, ${url}.`, "url");
   if (!isRecord(body)) return fault("missing_required_parameter", "body must be an object.", "body");
-  if (body.stream === true) return fault("stream_unsupported", "stream must be left out of a batch.", "body.stream");
+  if (body.stream === true) return fault("stream_unsupported", "stream is not allowed in a batch.", "body.stream");
   return { customId, url: own as string, body };
 }
 

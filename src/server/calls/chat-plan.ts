@@ -183,7 +183,7 @@ function allowedTools(body: ChatBody): Allowed {
         : choice.allowed_tools.tools.map((tool) => tool.function.name);
   const unknown = names?.find((name) => !offered.some((tool) => tool.function.name === name));
   if (unknown !== undefined || (names === null && offered.length === 0)) {
-    const message = "tool_choice asks for a tool that is not among tools.";
+    const message = "tool_choice names a tool that is not in tools.";
     throw new ApiError("invalid_value", message, { param: "tool_choice" });
   }
   return {

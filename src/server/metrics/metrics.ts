@@ -21,7 +21,7 @@ const TOTALS: readonly (readonly [name: string, read: (stats: EngineStats) => nu
     (stats) => stats.paddingAvoided,
     "Tokens that rectangular batches would have added",
   ],
-  ["pagoda_preemptions_total", (stats) => stats.preemptions, "Requests preempted for want of pages"],
+  ["pagoda_preemptions_total", (stats) => stats.preemptions, "Requests preempted because the pool was full"],
   ["pagoda_steps_total", (stats) => stats.steps, "Steps run"],
   [
     "pagoda_host_cache_spilled_pages_total",

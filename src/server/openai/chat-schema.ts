@@ -92,7 +92,7 @@ export const chatSchema = z.strictObject({
   }),
   function_call: maybe(z.union([z.enum(["auto", "none"]), named])),
   continue_final_message: maybe(z.boolean()).meta({
-    description: "The answer goes on with the last message instead of beginning one.",
+    description: "The answer continues the last message instead of beginning one.",
   }),
   add_generation_prompt: maybe(z.boolean()).meta({ description: "Only as the opposite of continue_final_message." }),
   chat_template_kwargs: maybe(z.record(z.string(), z.unknown())),
@@ -100,7 +100,7 @@ export const chatSchema = z.strictObject({
     description:
       "Given to the chat template as reasoning_effort. Where the template knows none: none, minimal, low and medium end thoughts after 0, 512, 2048 and 8192 tokens.",
   }),
-  thinking_token_budget: maybe(budget).meta({ description: "Thoughts that have so many tokens are ended; -1: never." }),
+  thinking_token_budget: maybe(budget).meta({ description: "Thoughts end after this number of tokens; -1: never." }),
   thinking_budget: maybe(budget).meta({ description: "As thinking_token_budget." }),
   enable_thinking: maybe(z.boolean()).meta({ description: "As chat_template_kwargs.enable_thinking." }),
   reasoning: maybe(

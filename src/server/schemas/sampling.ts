@@ -79,7 +79,7 @@ const GUIDES = ["json", "regex", "grammar", "choice"];
 const choices = z.array(z.string().min(1)).min(1);
 
 export const samplingFields = {
-  model: z.string().optional().meta({ description: "A name from /v1/models; may be left out." }),
+  model: z.string().optional().meta({ description: "A name from /v1/models; optional." }),
   stream: maybe(z.boolean()),
   stream_options: maybe(
     z.strictObject({ include_usage: maybe(z.boolean()), include_obfuscation: z.unknown().optional() }),

@@ -9,7 +9,7 @@ const MOST_TEXTS = 2048;
 
 const cutting = {
   truncate_prompt_tokens: maybe(z.int().min(-1)).meta({
-    description: "Longer texts are cut to so many tokens, -1: to what the model takes. Without it they are refused.",
+    description: "Longer texts are cut to this number of tokens; -1: to the model's limit. Without it they are refused.",
   }),
   truncate: maybe(z.boolean()).meta({ description: "true is truncate_prompt_tokens -1." }),
 };
@@ -18,7 +18,7 @@ export const embeddingSchema = z.strictObject({
   model: z.string().optional(),
   input: z.union([z.string(), ids, z.array(z.string()).min(1).max(MOST_TEXTS), z.array(ids).min(1).max(MOST_TEXTS)]),
   encoding_format: maybe(z.enum(["float", "base64"])),
-  dimensions: maybe(z.int().min(1)).meta({ description: "The first so many numbers of each vector." }),
+  dimensions: maybe(z.int().min(1)).meta({ description: "Length of each vector: its first numbers." }),
   pooling: maybe(z.enum(POOLINGS)).meta({ description: "Which hidden states make the vector; the checkpoint's own." }),
   normalize: maybe(z.boolean()).meta({ description: "Scale to length 1; on unless false." }),
   prompt_name: maybe(z.string()).meta({ description: "One of the checkpoint's prompts, put before each text." }),
@@ -41,7 +41,7 @@ export const rerankSchema = z.strictObject({
     .array(z.union([z.string(), z.object({ text: z.string() })]))
     .min(1)
     .max(MOST_TEXTS),
-  top_n: maybe(z.int().min(0)).meta({ description: "The best so many; 0 is all." }),
+  top_n: maybe(z.int().min(0)).meta({ description: "Number of best results; 0 is all." }),
   return_documents: maybe(z.boolean()),
   ...scoring,
 });

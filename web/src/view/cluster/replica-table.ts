@@ -15,7 +15,7 @@ export class ReplicaTable {
 
   constructor() {
     const note =
-      "The replicas that this router hears. A request goes where its first token is expected soonest; one whose replica is lost goes on at another.";
+      "The replicas that this router knows. It sends a request where the first token is expected soonest. If a replica is lost, its requests continue on another.";
     const head = h("tr", {}, ...COLUMNS.map((name) => h("th", { scope: "col" }, name)));
     const table = h("table", { class: "cluster-table" }, h("thead", {}, head), this.#body);
     byId("replicas").append(

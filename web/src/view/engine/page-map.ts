@@ -168,7 +168,7 @@ export class PageMap {
     const text = node?.text ?? null;
     if (state === "null") return { title, lines: ["the null page: belongs to nobody, padding points here"] };
     if (state === "free") return { title, lines: ["free"] };
-    if (state === "cached") return { title, lines: ["cached: kept for whoever begins the same way"], text };
+    if (state === "cached") return { title, lines: ["cached: kept for prompts that begin the same way"], text };
     const names = owners.slice(0, 6).map(shortId).join(", ") + (owners.length > 6 ? ", …" : "");
     const owned = numOwners > 1 ? `shared by ${count(numOwners)}: ${names}` : `owned by ${names || "a request"}`;
     return { title, lines: [owned, node === null ? "not cached yet" : "published for others"], text };
