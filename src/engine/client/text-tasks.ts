@@ -2,7 +2,7 @@
 // ways of reranking. What runs in the engine is one request for each text or pair.
 
 import { activate } from "../../core/activation.js";
-import { RequestError } from "../../core/errors.js";
+import { errorFor, RequestError } from "../../core/errors.js";
 import { POOLINGS, type Pooling } from "../../core/pooling.js";
 import { type FramedText, framePair, frameText } from "../../tokenizer/text-frame.js";
 import type { EncodeOptions } from "../../tokenizer/tokenizer.js";
@@ -17,6 +17,7 @@ import type {
   TextOptions,
 } from "../types.js";
 import type { ChatCheckpoint } from "./chat-checkpoint.js";
+import { Throttle } from "./throttle.js";
 import { checkList, contextLimit } from "./validate.js";
 import { cosine, cutVector, scaleToOne } from "./vectors.js";
 
@@ -24,6 +25,9 @@ import { cosine, cutVector, scaleToOne } from "./vectors.js";
 type Tokenize = (text: string, options: EncodeOptions, signal?: AbortSignal, client?: string) => Promise<number[]>;
 /** The same of a pair that a model is asked to judge. */
 type Verdict = (query: string, document: string, limit: number, options: ScoreOptions) => Promise<number[]>;
+
+/** Texts that are checked and sent off in one turn of the event loop, of all lists together. */
+const TEXTS_A_TURN = 128;
 
 /** Runs one text; the vector is what its kind of request gives. */
 export type RunText = (
@@ -39,6 +43,7 @@ export class TextTasks {
   readonly #tokenize: Tokenize;
   readonly #verdict: Verdict;
   readonly #run: RunText;
+  readonly #turns = new Throttle(TEXTS_A_TURN);
 
   constructor(
     checkpoint: ChatCheckpoint,
@@ -132,15 +137,29 @@ export class TextTasks {
     pooling: Pooling,
     options: TextOptions,
   ): Promise<Float32Array[]> {
-    const leave = new AbortController();
-    const signal = options.signal === undefined ? leave.signal : AbortSignal.any([options.signal, leave.signal]);
-    const run = async ({ ids, secondStart }: (typeof texts)[number]): Promise<Float32Array> =>
-      this.#run(kind, ids, { pooling, ...(secondStart === undefined ? {} : { secondStart }) }, { ...options, signal });
+    const running: Promise<Float32Array>[] = [];
+    const leaves: AbortController[] = []; // of each its own: to add a listener takes as long as a signal has listeners
+    const leave = (): void => {
+      for (const one of leaves) one.abort();
+    };
+    options.signal?.addEventListener("abort", leave);
     try {
-      return await Promise.all(texts.map(run));
+      for (const { ids, secondStart } of texts) {
+        await this.#turns.acquire(1);
+        if (options.signal?.aborted) throw errorFor("aborted");
+        const own = new AbortController();
+        leaves.push(own);
+        const fields = { pooling, ...(secondStart === undefined ? {} : { secondStart }) };
+        const vector = this.#run(kind, ids, fields, { ...options, signal: own.signal });
+        vector.catch(() => undefined); // it is heard of below, where nothing else is wrong before
+        running.push(vector);
+      }
+      return await Promise.all(running);
     } catch (error) {
-      leave.abort();
+      leave();
       throw error;
+    } finally {
+      options.signal?.removeEventListener("abort", leave);
     }
   }
 
