@@ -9,7 +9,8 @@ const MOST_TEXTS = 2048;
 
 const cutting = {
   truncate_prompt_tokens: maybe(z.int().min(-1)).meta({
-    description: "Longer texts are cut to this number of tokens; -1: to the model's limit. Without it they are refused.",
+    description:
+      "Longer texts are cut to this number of tokens; -1: to the model's limit. Without it they are refused.",
   }),
   truncate: maybe(z.boolean()).meta({ description: "true is truncate_prompt_tokens -1." }),
 };
