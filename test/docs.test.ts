@@ -49,6 +49,16 @@ test("every variable that a page names exists, and every one that is read is on 
   );
 });
 
+test("the tests that SECURITY.md names for its promises are here", () => {
+  const { text } = pages.find(({ path }) => path === "SECURITY.md")!;
+  const named = [...text.matchAll(/`((?:src|test)\/[^`]+)`/g)].map(([, path]) => path!);
+  assert.ok(named.length > 20);
+  assert.deepEqual(
+    named.filter((path) => !existsSync(path)),
+    [],
+  );
+});
+
 /** The name that a heading's link has. */
 const anchorOf = (heading: string) =>
   heading
