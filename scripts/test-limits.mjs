@@ -3,6 +3,8 @@
 import { afterEach, beforeEach } from "node:test";
 import { isMainThread } from "node:worker_threads";
 
+// Tests may put others in their place.
+const { setTimeout, clearTimeout } = globalThis;
 const seconds = Number(process.env.PAGODA_TEST_LIMIT ?? 600);
 
 if (isMainThread && process.env.NODE_TEST_CONTEXT?.startsWith("child")) {
