@@ -150,3 +150,24 @@ test("expressions too large for an automaton still match what they say", () => {
       assert.ok(!accepts(compiler, { kind: "regex", source }, text), `${source} not on ${text.length}`);
   }
 });
+
+test("long runs of one set are counted in blocks, exactly", () => {
+  const long = "ab c".repeat(1100);
+  for (const [source, ending] of [
+    ["[a-z ]{1,4000}", ""],
+    ["[a-z ]{100,250}!", "!"],
+    ["x?[a-d ]{130}", ""],
+    ["[^!]{97,}!", "!"],
+    ["[a-zé中 ]{0,111}[0-9]{2}", "77"],
+  ] as const) {
+    const whole = wholeOf(source);
+    for (const length of [
+      0, 1, 15, 16, 17, 96, 97, 99, 100, 110, 111, 112, 129, 130, 131, 249, 250, 251, 3999, 4000, 4001,
+    ]) {
+      const text = long.slice(0, length) + ending;
+      assert.equal(accepts(compiler, { kind: "regex", source }, text), whole.test(text), `${source}, ${length}`);
+    }
+    assert.equal(accepts(compiler, { kind: "regex", source }, `A${ending}`), whole.test(`A${ending}`));
+  }
+  assert.ok(accepts(compiler, { kind: "regex", source: "[a-zé中 ]{0,111}[0-9]{2}" }, `${"é中".repeat(55)}12`));
+});

@@ -1,6 +1,7 @@
 // A regular set as rules of a grammar: one rule for each state of its automaton where ways part.
 
 import { type Automaton, automatonOf } from "./automaton.js";
+import { boundedRun, MAX_CHAIN } from "./bounded-string.js";
 import { byteClass, charAlternatives } from "./char-set.js";
 import type { RegularNode } from "./regular-node.js";
 import { anyOf, type RuleSet, repeat } from "./rules.js";
@@ -11,9 +12,10 @@ export function regularRule(rules: RuleSet, hint: string, node: RegularNode, tai
 }
 
 function makeRule(rules: RuleSet, hint: string, node: RegularNode, tail: string): string {
+  if (countsFar(node)) return rules.add(hint, `${shapeOf(rules, node)} ${tail}`.trim());
   const automaton = automatonOf(node, rules.budget);
   // Too many states: its own shape must do. Only alternatives that both begin and end alike could go wrong in it.
-  if (automaton === null) return rules.add(hint, `${shapeOf(node)} ${tail}`.trim());
+  if (automaton === null) return rules.add(hint, `${shapeOf(rules, node)} ${tail}`.trim());
   const base = rules.freshName(hint);
   const nameOf = (state: number): string => `${base}_${state}`;
   const pending = [0];
@@ -50,15 +52,37 @@ function pathFrom(automaton: Automaton, from: number, refer: (state: number) => 
   }
 }
 
-function shapeOf(node: RegularNode): string {
+function shapeOf(rules: RuleSet, node: RegularNode): string {
+  const shapesOf = (nodes: readonly RegularNode[]): string[] => nodes.map((one) => shapeOf(rules, one));
   switch (node.kind) {
     case "chars":
       return anyOf(charAlternatives(node.points));
     case "choice":
-      return `(${node.nodes.map(shapeOf).join(" | ")})`;
+      return `(${shapesOf(node.nodes).join(" | ")})`;
     case "repeat":
-      return repeat(`(${shapeOf(node.node)})`, node.min, node.max);
+      if (isFar(node)) return boundedRun(rules, charAlternatives(node.node.points), node.min, node.max);
+      return repeat(`(${shapeOf(rules, node.node)})`, node.min, node.max);
     case "sequence":
-      return node.nodes.length === 0 ? '""' : node.nodes.map(shapeOf).join(" ");
+      return node.nodes.length === 0 ? '""' : shapesOf(node.nodes).join(" ");
   }
+}
+
+type CharRepeat = Extract<RegularNode, { kind: "repeat" }> & { readonly node: Extract<RegularNode, { kind: "chars" }> };
+
+/** Characters of one set are counted beyond what an automaton, which has a state for each, is good for. */
+function isFar(node: RegularNode): node is CharRepeat {
+  if (node.kind !== "repeat" || node.node.kind !== "chars") return false;
+  const most = Math.max(node.min, node.max ?? 0);
+  return most > MAX_CHAIN && most <= MAX_COUNTED;
+}
+
+/** Nobody writes more; a rule for each block of it would be too many. */
+const MAX_COUNTED = 16_384;
+
+/** The same somewhere in a row of sets that are counted, with no alternatives beside it. */
+function countsFar(node: RegularNode): boolean {
+  const parts = node.kind === "sequence" ? node.nodes : [node];
+  const isSimple = (part: RegularNode): boolean =>
+    part.kind === "chars" || (part.kind === "repeat" && part.node.kind === "chars");
+  return parts.every(isSimple) && parts.some(isFar);
 }
