@@ -79,6 +79,13 @@ export class EngineConnection {
     return this.#calls.has(callId);
   }
 
+  /** Throws where so many calls more are more than may wait. */
+  requireRoom(count: number): void {
+    const { maxQueue } = this.#config;
+    if (this.#calls.size + count > maxQueue)
+      throw new CapacityError("queue_full", { value: this.#calls.size, limit: maxQueue });
+  }
+
   /** Sends a call and hears for it until it ends. */
   open(
     message: AddMessage,
@@ -86,9 +93,7 @@ export class EngineConnection {
     options: { readonly signal?: AbortSignal; readonly editLogits?: GenerateOptions["editLogits"] },
   ): void {
     if (this.#state === "closed" || this.#state === "dead") throw this.#deathError();
-    if (this.#calls.size >= this.#config.maxQueue) {
-      throw new CapacityError("queue_full", { value: this.#calls.size, limit: this.#config.maxQueue });
-    }
+    this.requireRoom(1);
     const editLogits = options.editLogits ?? null;
     const { signal } = options;
     const onSignal = () => this.#failCall(call, errorFor("aborted"));

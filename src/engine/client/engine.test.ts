@@ -480,6 +480,7 @@ test("the queue has a limit, and a closed engine says so", async () => {
   const engine = await createEngine({ model, device: "reference", numPages: 64, worker: false, maxQueue: 2 });
   const running = [engine.generate("a", greedy), engine.generate("b", greedy)];
   await assert.rejects(engine.generate("c").result(), /The queue holds 2 requests, its limit is 2/);
+  await assert.rejects(engine.embed(["c"]), { code: "queue_full" });
   await engine.close();
   for (const generation of running) await assert.rejects(generation.result(), { code: "engine_dead" });
   await assert.rejects(engine.generate("d").result(), /it was closed/);

@@ -105,6 +105,7 @@ export class HostedEngine implements RelayEngine {
       (...text) => this.tokenizeAside(...text),
       (...pair) => this.#verdict(...pair),
       (...text) => this.#runText(...text),
+      (count) => this.#connection.requireRoom(count),
     );
     this.#aside = new TextThread(config.model);
     this.#eyes = new ClientEyes(config, this.#checkpoint, () => this.#connection.facts);

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { overriding } from "../../../test/support/overriding.js";
 import { writeTinyCheckpoint } from "../../../test/support/tiny-checkpoint.js";
+import { CapacityError } from "../../core/errors.js";
 import type { EncodeOptions } from "../../tokenizer/tokenizer.js";
 import type { EngineFacts } from "../messages.js";
 import { openChatCheckpoint } from "./chat-checkpoint.js";
@@ -16,6 +17,8 @@ const around = { before: OPEN!, between: BETWEEN!, after: CLOSE!, hasTypes: true
 const framing = overriding(tokenizer, {
   frame: (isPair) => (isPair ? around : { before: [], between: [], after: [], hasTypes: false }),
 });
+
+const MOST = 50;
 
 /** Texts are tokens here as there; the vector of one is its length and its first token. */
 function tasksOf(recipe: Partial<typeof checkpoint.recipe> = {}, more: Partial<EngineFacts> = {}) {
@@ -36,9 +39,18 @@ function tasksOf(recipe: Partial<typeof checkpoint.recipe> = {}, more: Partial<E
     },
     async (query, document, limit, { instruction }) => verdictPrompt(asking, query, document, instruction, limit),
     run,
+    (count) => {
+      if (count > MOST) throw new CapacityError("queue_full", { value: 0, limit: MOST });
+    },
   );
   return { tasks, ran, asked };
 }
+
+test("a list that has no room is refused before any text of it is tokenised", async () => {
+  const { tasks, asked, ran } = tasksOf();
+  await assert.rejects(tasks.embed(Array(MOST + 1).fill("a"), {}), { code: "queue_full" });
+  assert.deepEqual([asked, ran], [[], []]);
+});
 
 test("a text runs with the checkpoint's own pooling, or another one without the layers after it", async () => {
   const { tasks, ran } = tasksOf();

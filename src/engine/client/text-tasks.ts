@@ -43,6 +43,8 @@ export class TextTasks {
   readonly #tokenize: Tokenize;
   readonly #verdict: Verdict;
   readonly #run: RunText;
+  /** Throws where there is no room for so many texts: they are not tokenised in vain. */
+  readonly #requireRoom: (count: number) => void;
   readonly #turns = new Throttle(TEXTS_A_TURN);
 
   constructor(
@@ -51,16 +53,19 @@ export class TextTasks {
     tokenize: Tokenize,
     verdict: Verdict,
     run: RunText,
+    requireRoom: (count: number) => void,
   ) {
     this.#checkpoint = checkpoint;
     this.#facts = facts;
     this.#tokenize = tokenize;
     this.#verdict = verdict;
     this.#run = run;
+    this.#requireRoom = requireRoom;
   }
 
   async embed(inputs: readonly (string | readonly number[])[], options: EmbedOptions): Promise<EmbedResult> {
     checkList("inputs", inputs, "a list of texts");
+    this.#requireRoom(inputs.length);
     const { recipe } = this.#checkpoint;
     const own = recipe.pooling ?? (this.#facts().isBidirectional ? "mean" : "last");
     const pooling = options.pooling ?? own;
@@ -83,6 +88,7 @@ export class TextTasks {
 
   async score(pairs: readonly (readonly [string, string])[], options: ScoreOptions): Promise<ScoreResult> {
     checkList("pairs", pairs, "a list of pairs of texts");
+    this.#requireRoom(pairs.length);
     const { task, numLabels } = this.#facts();
     if (numLabels > 0) return this.#scorePairs(pairs, options);
     if (task === "embed" || this.#checkpoint.recipe.pooling !== null) return this.#comparePairs(pairs, options);
