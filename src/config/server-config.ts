@@ -102,6 +102,10 @@ export interface ServerConfig {
   readonly reasoningParser: (typeof REASONING_PARSERS)[number];
   /** Lowest level of log lines to write. Default: info. */
   readonly logLevel: "trace" | "debug" | "info" | "warn" | "error" | "silent";
+  /**
+   * OpenTelemetry collector that receives a trace of each request over OTLP/HTTP, such as http://127.0.0.1:4318. Default: none.
+   */
+  readonly otlpEndpoint: string | null;
   /** Write prompts and answers to the log. Default: false. */
   readonly logPrompts: boolean;
 }
@@ -253,6 +257,12 @@ export const SERVER_OPTIONS = {
     choices: ["trace", "debug", "info", "warn", "error", "silent"],
     default: "info",
     help: "lowest level of log lines to write",
+  },
+  otlpEndpoint: {
+    type: "string",
+    default: null,
+    defaultText: "none",
+    help: "OpenTelemetry collector that receives a trace of each request over OTLP/HTTP, such as http://127.0.0.1:4318",
   },
   logPrompts: { type: "boolean", default: false, help: "write prompts and answers to the log" },
 } as const satisfies OptionTable & Record<keyof ServerConfig, unknown>;

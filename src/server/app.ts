@@ -16,6 +16,8 @@ import { LookLimit, limitLooks } from "./http/look-limit.js";
 import { isAllowed, originGuard } from "./http/origin-guard.js";
 import type { Route } from "./http/route.js";
 import { health, metrics, ready, version } from "./http/service.js";
+import { traceResponse } from "./metrics/trace-response.js";
+import { Span } from "./metrics/tracer.js";
 import { ollamaChat, ollamaGenerate } from "./ollama/route.js";
 import { ollamaEmbed, ollamaEmbeddings } from "./ollama/route-embed.js";
 import { ollamaPs, ollamaShow, ollamaTags, ollamaVersion } from "./ollama/route-models.js";
@@ -91,6 +93,7 @@ export function createApp(context: ServerContext, options: AppOptions = {}): Hon
     c.set("server", context);
     c.set("log", context.log.child({ requestId }));
     c.set("facts", {});
+    c.set("span", context.tracer === null ? null : new Span(c.req.header("traceparent")));
     const isOfBatch = c.env?.batchOf !== undefined;
     c.set("address", isOfBatch ? "batch" : (clientOf?.(c.req.raw) ?? c.env?.incoming?.socket.remoteAddress ?? ""));
     const startMs = performance.now();
@@ -98,6 +101,7 @@ export function createApp(context: ServerContext, options: AppOptions = {}): Hon
     c.res.headers.set("x-request-id", requestId); // now: streams and files make their responses themselves
     context.house.leave(c);
     logResponse(c, performance.now() - startMs);
+    if (!/event-stream|ndjson/.test(c.res.headers.get("content-type") ?? "")) traceResponse(c);
   });
   const { corsOrigin, devOrigins } = context.config;
   if (corsOrigin.length > 0 || devOrigins) {

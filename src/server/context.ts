@@ -12,6 +12,7 @@ import type { Gate } from "./http/gate.js";
 import type { Logger } from "./http/logger.js";
 import type { SeenFields } from "./http/seen-fields.js";
 import type { ServerMetrics } from "./metrics/metrics.js";
+import type { Span, Tracer } from "./metrics/tracer.js";
 import type { ModelHouse } from "./models/model-house.js";
 import type { ResponseStore } from "./openai/response-store.js";
 
@@ -31,6 +32,8 @@ export interface ServerContext {
   /** All models of the server; this context is one's. */
   readonly house: ModelHouse;
   readonly metrics: ServerMetrics;
+  /** null: no collector was named. */
+  readonly tracer: Tracer | null;
   readonly log: Logger;
   /** How the model writes calls and thoughts, and where it is told of tools. */
   readonly form: ChatForm;
@@ -50,6 +53,8 @@ export interface AppEnv {
     server: ServerContext;
     tenant: Tenant;
     log: Logger;
+    /** null: nobody is told of it. */
+    span: Span | null;
     /** Where it comes from, as far as that is known. */
     address: string;
     /** Added to the line that is logged when the request is over. */

@@ -20,6 +20,7 @@ import type { Route } from "./http/route.js";
 import { SeenFields } from "./http/seen-fields.js";
 import { ServerMetrics } from "./metrics/metrics.js";
 import { measureProcess } from "./metrics/process-metrics.js";
+import { Tracer } from "./metrics/tracer.js";
 import type { GuestModel } from "./models/guest-model.js";
 import { ModelHouse } from "./models/model-house.js";
 import { ResponseStore } from "./openai/response-store.js";
@@ -52,6 +53,7 @@ export class WebService {
       seenFields: new SeenFields(),
       keys: new KeyRing(config.apiKey, config.adminKey),
       log: logger,
+      tracer: config.otlpEndpoint === null ? null : new Tracer(config.otlpEndpoint, packageVersion(), logger),
       startedMs: Date.now(),
       version: packageVersion(),
     };
@@ -102,8 +104,9 @@ export class WebService {
   }
 
   /** Lets further models go. */
-  release(): Promise<void> {
-    return this.#house.close();
+  async release(): Promise<void> {
+    await this.context.tracer?.flush();
+    await this.#house.close();
   }
 }
 

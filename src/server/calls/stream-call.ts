@@ -5,6 +5,7 @@ import type { Context } from "hono";
 import type { AppEnv } from "../context.js";
 import { type HttpError, toHttpError } from "../http/api-error.js";
 import { type ServerEvent, sseResponse } from "../http/sse.js";
+import { traceResponse } from "../metrics/trace-response.js";
 import type { Call } from "./call.js";
 
 /** How an API writes its streams, where it is not as OpenAI does. */
@@ -44,6 +45,7 @@ export async function streamCall(
     ended: () => {
       call.end();
       c.get("log").info(c.get("facts"), "stream ended");
+      traceResponse(c);
     },
   });
 }
