@@ -10,8 +10,13 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, test } from "node:test";
 import { pathToFileURL } from "node:url";
+import { engineConfig } from "../src/config/engine-config.js";
+import { openChatCheckpoint } from "../src/engine/client/chat-checkpoint.js";
+import { ClientEyes } from "../src/engine/client/pictures/eyes.js";
 import { PictureFetcher } from "../src/engine/client/pictures/fetch-picture.js";
 import { isPublicAddress } from "../src/engine/client/pictures/public-address.js";
+import type { SeenPicture } from "../src/engine/client/pictures/seen-picture.js";
+import type { EngineFacts } from "../src/engine/messages.js";
 import { asServed, type PromptMessage } from "../src/engine/served-engine.js";
 import {
   type ChatMessage,
@@ -191,6 +196,37 @@ test("in the caller's thread as in the engine's, streamed, forked, and as an obj
     { role: "user", content: "Sure?" },
   ];
   assert.equal((await engine.generate(history, ASKED).result()).samples[0]!.tokenIds.length, 6);
+});
+
+test("pictures of requests under way have a limit in all: a request alone is served, the next comes later", async () => {
+  const { facts } = engine as unknown as { facts: EngineFacts };
+  let held = 0;
+  const eyes = new ClientEyes(
+    engineConfig({ ...INSIDE, model }),
+    openChatCheckpoint(model),
+    () => facts,
+    () => held,
+  );
+  const messages = asks("?", FIRST, SECOND) as unknown as readonly PromptMessage[];
+  const bytesOf = ([message]: readonly PromptMessage[]): number =>
+    (message!.content as readonly { image?: SeenPicture }[])
+      .flatMap(({ image }) => image?.frames ?? [])
+      .reduce((sum, { pixels }) => sum + pixels.byteLength, 0);
+  const bytes = bytesOf(await eyes.prepare(messages));
+  held = 2 ** 30 - bytes;
+  assert.equal(bytesOf(await eyes.prepare(messages)), bytes, "as much as there is room");
+  held++;
+  for (let i = 0; i < 3; i++) await assert.rejects(eyes.prepare(messages), fails("pictures_full"));
+  held--;
+  await eyes.prepare(messages); // what was refused is counted no longer
+  const together = await Promise.allSettled([eyes.prepare(messages), eyes.prepare(messages)]);
+  assert.ok(
+    together.some(({ status }) => status === "rejected"),
+    "two at once are counted together",
+  );
+  held = 0;
+  await eyes.prepare(messages);
+  await eyes.close();
 });
 
 test("what cannot be a picture is refused by code, and a call that was left is aborted", async () => {

@@ -225,6 +225,7 @@ export const ERRORS = {
 
   // --- capacity: retry later ------------------------------------------------------------------------------------
   queue_full: { kind: "capacity", message: "The queue holds {value} requests, its limit is {limit}. Retry later." },
+  pictures_full: { kind: "capacity", message: "Pictures would take {value} MiB; the limit is {limit}. Retry later." },
   draining: {
     kind: "capacity",
     status: 503,

@@ -2,8 +2,9 @@
 
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
+import { streamChat } from "../../bench/load/stream-chat.js";
 import type { StepRecord } from "../../src/engine/types.js";
-import { startServer, type TestServer } from "../support/test-server.js";
+import { startServer, type TestServer, until } from "../support/test-server.js";
 import { writeTinyCheckpoint } from "../support/tiny-checkpoint.js";
 
 interface Reply {
@@ -95,6 +96,43 @@ test("a traced stream marks the pieces that were guessed", async () => {
   assert.ok(marked.length > 0 && marked.length < deltas.length);
   const plain = (await read({})).flatMap(({ choices }) => choices.map(({ delta }) => delta!));
   assert.ok(plain.every((delta) => !("pagoda_guessed" in delta)));
+});
+
+test("36 streams at once, guessed for in every way, some leaving: each is what it is without guesses", async () => {
+  const model = writeTinyCheckpoint();
+  const draftModel = writeTinyCheckpoint({ layers: 1, seed: 2 });
+  const speculative = { method: "draft", minMatch: 1 } as const;
+  await using loaded = await startServer({ model, draftModel, speculative, numPages: 160 }, { maxConcurrent: 32 });
+  const bodies = Array.from({ length: 36 }, (_, i) => ({
+    ...asked,
+    messages: [{ role: "user", content: `<=>?<=>?<=>? ${i % 12}` }],
+    stream: true,
+    temperature: i % 3 === 0 ? 0 : 0.8,
+    seed: i,
+    max_tokens: 30 + (i % 17),
+    ...(i % 4 === 3 ? { frequency_penalty: 0.5 } : {}),
+  }));
+  const plain: string[] = [];
+  for (const body of bodies) plain.push((await streamChat(loaded.url, { ...body, speculative: false })).text);
+  assert.equal((await loaded.engine.stats()).speculation.drafts, 0);
+  const methods = ["draft", "ngram", "suffix", false] as const;
+  const leaves = (i: number): boolean => i % 5 === 4;
+  const replies = await Promise.all(
+    bodies.map((body, i) => {
+      const own = { ...body, speculative: methods[i % methods.length] };
+      return streamChat(loaded.url, own, leaves(i) ? { leaveAfter: 300 } : {});
+    }),
+  );
+  for (const [i, { isWhole, text }] of replies.entries()) {
+    if (isWhole) assert.equal(text, plain[i], `stream ${i}`);
+    else assert.ok(leaves(i) && plain[i]!.startsWith(text), `stream ${i} was cut`);
+  }
+  const { speculation } = await loaded.engine.stats();
+  assert.ok(speculation.drafts > 36 && speculation.acceptedTokens > 0);
+  await until(async () => {
+    const { running, waiting, pagesUsed } = await loaded.engine.stats();
+    return running + waiting + pagesUsed === 0;
+  }, "nothing is left");
 });
 
 test("counters have vLLM's names, and records of steps the guesses of their rows", async () => {

@@ -93,6 +93,24 @@ test("a line is ready when its host says so, and hears how far loading is", asyn
   assert.equal(line.health().state, "ready");
 });
 
+test("calls under way hold the pictures that they name, each once, until they end", () => {
+  const { line, give } = readyLine();
+  const medium = (id: number, bytes: number) => ({
+    picture: { id: Int32Array.of(id, 0, 0, 0), frame: { pixels: new Float32Array(bytes / 4) } },
+  });
+  const start = (callId: string, ...media: object[]) => {
+    const reader = new RelayReader(line.channelFor(callId), 1, () => undefined);
+    line.open({ type: "add", callId, media } as unknown as AddMessage, reader, {});
+  };
+  start("a", medium(1, 40), medium(1, 40), medium(2, 8));
+  start("b", medium(2, 8), { rows: new Float32Array(9) });
+  assert.equal(line.pictureBytes, 48);
+  give("a", "stop");
+  assert.equal(line.pictureBytes, 8);
+  give("b", "stop");
+  assert.equal(line.pictureBytes, 0);
+});
+
 test("a call is sent with its hook, hears its outputs until it ends, and counts meanwhile", () => {
   const before = held();
   const { line, posted, open, outputs, give, heard, say } = readyLine(2);

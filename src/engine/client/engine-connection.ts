@@ -122,6 +122,15 @@ export class EngineConnection {
     this.#holdProcess();
   }
 
+  /** Bytes of the prepared pictures that calls under way hold, each picture once. */
+  get pictureBytes(): number {
+    const bytesOf = new Map<string, number>();
+    for (const { message } of this.#calls.values())
+      for (const medium of message.media ?? [])
+        if ("picture" in medium) bytesOf.set(medium.picture.id.join(), medium.picture.frame.pixels.byteLength);
+    return [...bytesOf.values()].reduce((sum, bytes) => sum + bytes, 0);
+  }
+
   #holdProcess(): void {
     this.#hold.set(this.#state === "restarting" || this.#calls.size > 0 || !this.#replies.isEmpty);
     this.#idle.mark(this.#state !== "ready" || this.#calls.size > 0);

@@ -108,7 +108,8 @@ export class HostedEngine implements RelayEngine {
       (count) => this.#connection.requireRoom(count),
     );
     this.#aside = new TextThread(config.model);
-    this.#eyes = new ClientEyes(config, this.#checkpoint, () => this.#connection.facts);
+    const held = () => this.#connection.pictureBytes;
+    this.#eyes = new ClientEyes(config, this.#checkpoint, () => this.#connection.facts, held);
     this.#connection = new EngineConnection(config, start, onProgress);
     this.#connection.onAdapters = (adapters) => this.#adapters.replace(adapters);
     this.#checkpoint.tokenizer?.encode("its tables are made while the weights are loaded");

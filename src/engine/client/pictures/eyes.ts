@@ -29,6 +29,8 @@ import type { ImageDetail, SeenPicture } from "./seen-picture.js";
 const FETCH_MS = 10_000;
 const READ_MS = 20_000;
 const PREPARED_BYTES = 128 * 2 ** 20;
+/** Of the pixels of all requests that wait or run. */
+const MOST_BYTES = 2 ** 30;
 const DETAILS: readonly unknown[] = ["low", "high", "auto"] satisfies readonly ImageDetail[];
 const PROBE = "text that is looked for";
 
@@ -36,11 +38,16 @@ export class ClientEyes {
   readonly #config: EngineConfig;
   readonly #checkpoint: ChatCheckpoint;
   readonly #facts: () => EngineFacts;
+  readonly #held: () => number;
+  /** Bytes of pictures whose conversations are being prepared. */
+  #preparing = 0;
   #thread: Promise<PictureThread | PictureReader> | null = null;
   #fetcher: Promise<PictureFetcher> | null = null;
   #listsOnly: boolean | null = null;
 
-  constructor(config: EngineConfig, checkpoint: ChatCheckpoint, facts: () => EngineFacts) {
+  /** `held`: bytes of pictures that requests under way have. */
+  constructor(config: EngineConfig, checkpoint: ChatCheckpoint, facts: () => EngineFacts, held: () => number) {
+    this.#held = held;
     this.#config = config;
     this.#checkpoint = checkpoint;
     this.#facts = facts;
@@ -49,16 +56,37 @@ export class ClientEyes {
   /** The messages with their pictures read and prepared. Those that are already stay as they are. */
   async prepare(messages: readonly PromptMessage[], asker: PictureAsker = {}): Promise<PromptMessage[]> {
     this.#checkCount(messages);
-    return Promise.all(
-      messages.map(async (message) => {
-        if (!hasRawPictures(message)) return message;
-        const parts = message.content as readonly ContentPart[];
-        const content = await Promise.all(
-          parts.map(async (part) => (part.type === "image" ? { ...part, image: await this.#read(part, asker) } : part)),
-        );
-        return { ...message, content };
-      }),
-    );
+    let own = 0;
+    let isOver = false;
+    const read = async (part: ImagePart): Promise<ImagePart> => {
+      const seen = await this.#read(part, asker);
+      const bytes = isSeen(part.image) || isOver ? 0 : pixelBytes([seen]);
+      own += bytes;
+      this.#preparing += bytes;
+      this.#checkRoom(own, this.#preparing - own);
+      return { ...part, image: seen };
+    };
+    try {
+      return await Promise.all(
+        messages.map(async (message) => {
+          if (!hasRawPictures(message)) return message;
+          const parts = message.content as readonly ContentPart[];
+          const content = await Promise.all(parts.map((part) => (part.type === "image" ? read(part) : part)));
+          return { ...message, content };
+        }),
+      );
+    } finally {
+      isOver = true; // what is read after a refusal counts for nobody
+      this.#preparing -= own;
+    }
+  }
+
+  /** A request alone may have as many as it may name; of several, all together have a limit. */
+  #checkRoom(own: number, others: number): void {
+    const held = this.#held() + others;
+    if (held === 0 || own + held <= MOST_BYTES) return;
+    const value = Math.ceil((own + held) / 2 ** 20);
+    throw errorFor("pictures_full", { value, limit: MOST_BYTES / 2 ** 20 });
   }
 
   #checkCount(messages: readonly PromptMessage[]): void {
@@ -176,8 +204,9 @@ export class ClientEyes {
     return this.#listsOnly;
   }
 
-  /** Where the pictures are among a prompt's ids. */
+  /** Where the pictures are among a prompt's ids, of a request that is about to begin. */
   mediaOf(ids: readonly number[], pictures: readonly SeenPicture[]): PictureMedium[] {
+    this.#checkRoom(pixelBytes(pictures), 0);
     return mediaOf(ids, pictures, this.#vision());
   }
 
@@ -185,6 +214,10 @@ export class ClientEyes {
     const reader = await this.#thread?.catch(() => null);
     if (reader instanceof PictureThread) await reader.close();
   }
+}
+
+function pixelBytes(pictures: readonly SeenPicture[]): number {
+  return pictures.reduce((sum, { frames }) => sum + frames.reduce((all, { pixels }) => all + pixels.byteLength, 0), 0);
 }
 
 export function hasRawPictures({ content }: PromptMessage): boolean {
