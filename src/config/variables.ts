@@ -2,7 +2,8 @@
 
 export const VARIABLES = {
   PAGODA_COMPILE: "`0`: a missing native library is not compiled in the background",
-  PAGODA_CPU_ISA: "instruction set of the cpu device, such as `avx2`; default: the best one of this processor",
+  PAGODA_CPU_ISA:
+    "instruction set of the cpu device, such as `avx2`; default: the best one of this processor. `amx-fast`: `amx` with 8 bits of what meets q8_0 weights instead of 16",
   PAGODA_PIN_THREADS: "`1`: every thread of the cpu device stays on a processor of its own (Linux)",
   PAGODA_CUDA_DRIVER: "path of libcuda, where the loader does not find it",
   PAGODA_NVRTC: "path of libnvrtc, where the loader does not find it",

@@ -50,7 +50,10 @@ namespace avx512 {
 const Kernels* kernels();
 const Kernels* tall_kernels();
 }  // namespace avx512
-namespace amx { const Kernels* kernels(); }
+namespace amx {
+const Kernels* kernels();
+const Kernels* fast_kernels();
+}  // namespace amx
 
 namespace {
 
@@ -123,7 +126,8 @@ bool has_amx() {
 
 const Kernels* kernels_for(int32_t isa) {
 #ifdef PG_HAVE_X86
-  if ((isa == kIsaAmx || isa == kIsaBest) && has_avx512() && has_amx()) return amx::kernels();
+  if ((isa == kIsaAmx || isa == kIsaAmxFast || isa == kIsaBest) && has_avx512() && has_amx())
+    return isa == kIsaAmxFast ? amx::fast_kernels() : amx::kernels();
   if (isa == kIsaAvx512 || isa == kIsaAvx512Other || (isa == kIsaBest && has_avx512())) {
     if (!has_avx512()) return nullptr;
     return halves_vectors() != (isa == kIsaAvx512Other) ? avx512::tall_kernels() : avx512::kernels();

@@ -24,10 +24,11 @@ struct RowTiles {
 //                quants [blocks][8 groups][height][4 columns]
 //                side   [blocks][kSideFields][height] of 4 bytes: what the kernels need per (block, row) besides the integers
 //   int pairs  integers for matrix instructions: the same numbers on arm64 (i8mm/pair-rows.cpp), spans on AMX (amx/span-matmul.h)
+//   int planes  the same spans with numbers of 16 bits, in two bytes (amx/span-matmul.h)
 //   int turned  the same spans as the other operand of AMX (amx/span-matmul.h)
 //   bf16 tiles  for the tiles of AMX: see amx/tile-matmul.h
 //   tall       as float, for tiles of more rows (matmul-float.cpp, gemm_tall)
-enum Layout : int32_t { kLayoutFloat, kLayoutInt, kLayoutIntPairs, kLayoutIntTurned, kLayoutBf16Tiles, kLayoutTall, kNumLayouts };
+enum Layout : int32_t { kLayoutFloat, kLayoutInt, kLayoutIntPairs, kLayoutIntPlanes, kLayoutIntTurned, kLayoutBf16Tiles, kLayoutTall, kNumLayouts };
 
 // What of x goes into a tile: columns [begin, end) of its rows. begin is a multiple of kPackCols, whole blocks of every layout, so that
 // several threads may share a tile.

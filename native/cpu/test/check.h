@@ -41,6 +41,9 @@ inline void check_ok(void* context, int32_t status, const char* file, int line) 
   std::fprintf(stderr, "%s:%d: status %d: %s\n", file, line, status, text);
   std::exit(1);
 }
+// amx and amx-fast.
+inline bool has_tiles(const void* context) { return pg_isa(context) == 4 || pg_isa(context) == 11; }
+
 #define CHECK_OK(call) check_ok(context, call, __FILE__, __LINE__)
 
 // The same numbers every run.

@@ -90,7 +90,7 @@ TEST(rows_do_not_depend_on_each_other) {
     step.tokens(ids);
     CHECK_OK(step.stage());
     CHECK_OK(pg_embed(context, dense.data(), cols, handle, step.step(), 1.0f));
-    const bool has_spans = pg_isa(context) == 4 && is_span(dtype.code);
+    const bool has_spans = has_tiles(context) && is_span(dtype.code);
     for (int64_t r = 0; r < kMost; r += 11)  // every row alone runs the same code
       // Spans round weights of one code alone all alike, to units made for the largest code: src/device/cpu/matmul.test.ts computes that.
       for (int64_t j = has_spans ? kExtremes.size() : 0; j < kRows; j++) {
@@ -101,7 +101,7 @@ TEST(rows_do_not_depend_on_each_other) {
           sum += product;
           size += std::fabs(product);
         }
-        const bool is_rounded = pg_isa(context) == 4 && dtype.code == 2;  // tiles: x to bf16
+        const bool is_rounded = has_tiles(context) && dtype.code == 2;  // tiles: x to bf16
         const double allowed = (is_rounded ? 2e-3 : dtype.block_cols == 1 ? 2e-5 : 1e-2) * size + 1e-6;
         CHECK(std::fabs(alone[r * kRows + j] - sum) <= allowed);
       }
@@ -117,8 +117,8 @@ TEST(rows_do_not_depend_on_each_other) {
         CHECK_OK(pg_matmul(context, together.data(), kRows, x.data(), cols, handle, n, nullptr, 1.0f, 0));
         for (int64_t i = 0; i < n * kRows; i++) CHECK(std::memcmp(&alone[i], &together[i], 4) == 0);
       }
-      CHECK((pg_embed(context, dense.data(), cols, handle, step.step(), 1.0f) == PG_OK) == (pg_isa(context) != 4));
-      if (pg_isa(context) == 4) {
+      CHECK((pg_embed(context, dense.data(), cols, handle, step.step(), 1.0f) == PG_OK) != has_tiles(context));
+      if (has_tiles(context)) {
         uint64_t other = 0;
         CHECK_OK(pg_context_create(1, 3, &other));
         void* avx512 = reinterpret_cast<void*>(other);

@@ -31,7 +31,7 @@ import { HostTokenBuffer, resolveInputs, resolveTokens } from "../token-buffer.j
 import type { NativeLibrary } from "./abi.js";
 import { CpuExperts } from "./experts.js";
 import { type CpuLowRank, CpuLowRanks } from "./low-rank.js";
-import { CpuContext, CpuTensor } from "./memory.js";
+import { CpuContext, CpuTensor, hasTiles } from "./memory.js";
 import { packedBytes } from "./packed-bytes.js";
 import { CpuRecurrentOps } from "./recurrent-ops.js";
 import { CpuStagedBatch } from "./staged-batch.js";
@@ -62,7 +62,7 @@ const PEAK_CODE: Record<PeakRun, number> = { float: 0, int8: 1, memory: 2, updat
  * keep them at it. Two threads gain nothing beyond 128; for 16 with the tiles of AMX 512 were 1.9 times as fast.
  */
 export function promptChunkOf(threads: number, isa: string): number {
-  return Math.max(128, threads * (isa === "amx" ? 64 : 32));
+  return Math.max(128, threads * (hasTiles(isa) ? 64 : 32));
 }
 
 export class KernelDevice extends CpuRecurrentOps implements Device {
@@ -99,8 +99,8 @@ export class KernelDevice extends CpuRecurrentOps implements Device {
       canReadPages: true,
       kvDtype: "f16",
       maxPoolBytes,
-      logitTolerance: this.context.isa === "amx" ? 0.1 : 2e-3, // tiles round what meets bf16 weights
-      ...(this.context.isa === "amx" ? { roundsOperands: true } : {}),
+      logitTolerance: hasTiles(this.context.isa) ? 0.1 : 2e-3, // tiles round what meets bf16 weights
+      ...(hasTiles(this.context.isa) ? { roundsOperands: true } : {}),
       draftsPay: library.device === "cpu",
       isOracle: false,
       hostTierBytes: 0,

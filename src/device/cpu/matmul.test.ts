@@ -3,7 +3,7 @@
 //   float weights    2^-23 * (cols + 8): one rounding per addition
 //   integer weights  the same against int8-rounded activations, which the oracle rounds by its own code
 //   bf16 on tiles    the same against activations rounded to bf16
-//   codes of four bits and more on tiles   the same against activations and weights rounded to bytes over a span
+//   codes of four bits and more on tiles   the same against weights rounded to bytes over a span, and activations to bytes, of q8_0 to 16 bits
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -13,7 +13,7 @@ import { f16ToF32, f32ToF16 } from "../../core/dequantize/small-floats.js";
 import { BLOCK_OF, bytesOf, type HostTensor, type TensorDtype } from "../../core/tensor.js";
 import { CpuDevice, type CpuDeviceOptions } from "./cpu-device.js";
 import { ensureLibrary } from "./library.js";
-import { type CpuTensor, ISA_NAMES } from "./memory.js";
+import { type CpuTensor, hasTiles, ISA_NAMES } from "./memory.js";
 
 await ensureLibrary();
 
@@ -78,15 +78,15 @@ function halvesToEven(value: number): number {
   return Math.abs(value % 1) === 0.5 && nearest % 2 !== 0 ? nearest - 1 : nearest;
 }
 
-/** Activations as integer weights meet them: blocks of so many columns rounded to int8 with one scale. */
-function roundRows(x: Float32Array, n: number, cols: number, columns: number): Float64Array {
+/** Activations as integer weights meet them: blocks of so many columns rounded with one scale to integers of up to `most`. */
+function roundRows(x: Float32Array, n: number, cols: number, columns: number, most = 127): Float64Array {
   const out = new Float64Array(x.length);
   for (let i = 0; i < n; i++) {
     for (let from = 0; from < cols; from += columns) {
       const block = x.subarray(i * cols + from, i * cols + Math.min(from + columns, cols));
       const max = block.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
-      const scale = Math.fround(max * Math.fround(1 / 127));
-      const inverse = Math.fround(127 / max);
+      const scale = Math.fround(max * Math.fround(1 / most));
+      const inverse = Math.fround(most / max);
       block.forEach((value, k) => {
         out[i * cols + from + k] = halvesToEven(Math.fround(value * inverse)) * scale;
       });
@@ -257,7 +257,7 @@ for (const isa of ISAS) {
       ]) {
         const tensor = randomTensor(dtype, rows!, cols!, rows! + 1);
         const x = randomFloats(n! * cols!, cols! + n!);
-        const isOnTiles = isa === "amx" && dtype !== "f32" && dtype !== "f16";
+        const isOnTiles = hasTiles(isa) && dtype !== "f32" && dtype !== "f16";
         const met = isOnTiles ? roundToBf16(x) : x;
         assertClose(run({ isa, threads: 2 }, [tensor], x, n!), met, weightsOf(tensor), n!, cols!);
       }
@@ -277,9 +277,10 @@ for (const isa of ISAS) {
         const cols = block * blocks!;
         const tensor = randomTensor(dtype, rows!, cols, rows! + 2);
         const x = randomFloats(n! * cols, cols + n!);
-        const span = isa === "amx" ? RULES[dtype] : undefined;
+        const span = hasTiles(isa) ? RULES[dtype] : undefined;
         const what = `${dtype}, ${rows} x ${cols}, ${n} rows`;
-        const rounded = roundRows(x, n!, cols, span === undefined ? 32 : SPAN);
+        const most = isa === "amx" && dtype === "q8_0" ? 127 * 256 : 127;
+        const rounded = roundRows(x, n!, cols, span === undefined ? 32 : SPAN, most);
         // Minimums are added apart and may cancel: they count in the size of what is summed.
         const whole = weightsOf(tensor);
         const w = span === undefined ? whole : inBytes(whole, tensor, span);

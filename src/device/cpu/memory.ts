@@ -18,7 +18,11 @@ export const ISA_NAMES = [
   "simd128",
   "relaxed",
   "avxvnni",
+  "amx-fast",
 ];
+
+/** Whether an instruction set has the tiles of AMX. */
+export const hasTiles = (isa: string) => isa.startsWith("amx");
 
 /** A native context and everything allocated from it. */
 export class CpuContext {

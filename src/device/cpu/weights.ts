@@ -6,7 +6,7 @@
 import { errorFor } from "../../core/errors.js";
 import type { HostTensor, TensorDtype } from "../../core/tensor.js";
 import type { Weight, WeightQuantization } from "../device.js";
-import type { CpuContext } from "./memory.js";
+import { type CpuContext, hasTiles } from "./memory.js";
 
 /** Numbers of enum Dtype in native/cpu/src/encoding.h. */
 const DTYPE_CODE: Partial<Record<TensorDtype, number>> = {
@@ -121,7 +121,7 @@ function isHeadInFile(context: CpuContext, parts: readonly HostTensor[], options
   const isAsInFile = (part: HostTensor) => quantize === "none" || !canQuantize(part, colsOf(part, false));
   const hasForm = (part: HostTensor) =>
     FORMS_OF_MATRICES.has(part.dtype) && isAsInFile(part) && isInFile(context, part);
-  return context.isa === "amx" && parts.every(hasForm) && !isTable && !isMatrix && !transposed;
+  return hasTiles(context.isa) && parts.every(hasForm) && !isTable && !isMatrix && !transposed;
 }
 
 function isInFile({ native }: CpuContext, part: HostTensor): boolean {

@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kFewRows = 3;
 
-// Up to MR rows of a tile of x, from a block on.
+// Some lines of a tile of x, from a block on.
 struct BlockRows {
   const uint8_t* quants;  // kTileRowBytes apart
   const int16_t* sums;    // less those of the block, row_sums apart
@@ -90,9 +90,10 @@ PG_INLINE void finish_few_rows(const Gemm& g, const vf (&sum)[2][MR], int64_t pa
 }
 
 // Rows [first, first + MR) of a tile of x by one panel.
-template <int E, int MR>
+template <int E, int MR, int PLANES>
 void few_rows(const Gemm& g, int64_t panel, int64_t tile, int64_t first, bool ahead) {
-  const SpanRows x = span_rows(g.tile_of(tile), g.tiles.height(tile), g.cols);
+  constexpr int kLines = MR * PLANES;
+  const SpanRows x = span_rows<PLANES>(g.tile_of(tile), g.tiles.height(tile), g.cols);
   const int64_t blocks = blocks_of(g.cols), row_sums = spans_of(g.cols) * kSpanBlocks;
   const uint8_t* span = g.panels + panel * g.panel_bytes;
   vf sum[2][MR];
@@ -103,23 +104,23 @@ void few_rows(const Gemm& g, int64_t panel, int64_t tile, int64_t first, bool ah
   for (int64_t begin = 0; begin < blocks; begin += kSpanBlocks, span += span_bytes<E>()) {
     const int64_t count = begin + kSpanBlocks < blocks ? kSpanBlocks : blocks - begin;
     SpanMultipliers<E> multipliers[2];
-    __m512i whole[2][MR];
+    __m512i whole[2][kLines];
 #pragma GCC unroll 2
     for (int j = 0; j < 2; j++) {
       read_multipliers(multipliers[j], span, j, count);
 #pragma GCC unroll 8
-      for (int i = 0; i < MR; i++) whole[j][i] = _mm512_setzero_si512();
+      for (int i = 0; i < kLines; i++) whole[j][i] = _mm512_setzero_si512();
     }
     for (int64_t b = 0; b < count; b++) {
       const uint8_t* codes = block_at<E>(span, b);
       if (ahead) ask_ahead_of(codes, block_bytes(spec_of(E)));
       const int64_t at = begin + b;
-      const BlockRows rows = {x.quants + (at / 2 * x.height + first) * kTileRowBytes + at % 2 * kBlockCols, x.sums + first * row_sums + at,
-                              row_sums};
+      const BlockRows rows = {x.quants + at / 2 * x.step_bytes() + first * PLANES * kTileRowBytes + at % 2 * kBlockCols,
+                              x.sums + first * PLANES * row_sums + at, row_sums};
 #pragma GCC unroll 2
       for (int j = 0; j < 2; j++) {
         if constexpr (E == kEncodingQ4 && MR <= 2) add_codes<MR>(whole[j], codes + j * 64, multipliers[j].of[b][0], rows);
-        else add_bytes<E, MR>(whole[j], codes + j * 64, multipliers[j], b, rows);
+        else add_bytes<E, kLines>(whole[j], codes + j * 64, multipliers[j], b, rows);
       }
     }
 #pragma GCC unroll 2
@@ -131,7 +132,10 @@ void few_rows(const Gemm& g, int64_t panel, int64_t tile, int64_t first, bool ah
         const float scale = x.scales[begin / kSpanBlocks * x.height + first + i];
         if constexpr (kHasMinimums<E>)
           sum[j][i] = add_span(sum[j][i], whole[j][i], multipliers[j].unit, minimums, x.sums + (first + i) * row_sums + begin, scale);
-        else sum[j][i] = v_madd(_mm512_cvtepi32_ps(whole[j][i]), v_mul(multipliers[j].unit, v_set(scale)), sum[j][i]);
+        else {
+          const __m512i products = whole_of<PLANES>(whole[j][i * PLANES], whole[j][i * PLANES + PLANES - 1]);
+          sum[j][i] = v_madd(_mm512_cvtepi32_ps(products), v_mul(multipliers[j].unit, v_set(scale)), sum[j][i]);
+        }
       }
     }
   }
@@ -139,28 +143,29 @@ void few_rows(const Gemm& g, int64_t panel, int64_t tile, int64_t first, bool ah
 }
 
 // Rows [first, first + MR) of a tile of x by one panel of span8.
-template <int MR>
+template <int MR, int PLANES>
 void few_rows_of_bytes(const Gemm& g, int64_t panel, int64_t tile, int64_t first, bool ahead) {
-  const SpanRows x = span_rows(g.tile_of(tile), g.tiles.height(tile), g.cols);
+  constexpr int kLines = MR * PLANES;
+  const SpanRows x = span_rows<PLANES>(g.tile_of(tile), g.tiles.height(tile), g.cols);
   const int64_t steps = int_steps_of(g.cols), row_sums = spans_of(g.cols) * kSpanBlocks;
   const uint8_t* bytes = g.panels + panel * g.panel_bytes;
   const __m512i excess = _mm512_set1_epi8((char)0x80);
   vf sum[2][MR] = {};
   for (int64_t begin = 0; begin < steps; begin += kSpanSteps, bytes += kSpanUnits) {
     const int64_t end = begin + kSpanSteps < steps ? begin + kSpanSteps : steps;
-    __m512i whole[2][MR];
-    for (int i = 0; i < MR; i++) {
+    __m512i whole[2][kLines];
+    for (int i = 0; i < kLines; i++) {
       int32_t minus = 0;
-      for (int64_t b = 0; b < kSpanBlocks; b++) minus += x.sums[(first + i) * row_sums + begin * 2 + b];
+      for (int64_t b = 0; b < kSpanBlocks; b++) minus += x.sums[(first * PLANES + i) * row_sums + begin * 2 + b];
       whole[0][i] = whole[1][i] = _mm512_set1_epi32(minus * 128);
     }
     for (int64_t step = begin; step < end; step++, bytes += kStepBytes) {
-      const uint8_t* q = x.quants + (step * x.height + first) * kTileRowBytes;
+      const uint8_t* q = x.quants + step * x.step_bytes() + first * PLANES * kTileRowBytes;
 #pragma GCC unroll 16
       for (int group = 0; group < 16; group++) {
         if (ahead) ask_ahead_of(bytes + group * 128, 128);
 #pragma GCC unroll 8
-        for (int i = 0; i < MR; i++) {
+        for (int i = 0; i < kLines; i++) {
           int32_t columns;
           memcpy(&columns, q + i * kTileRowBytes + group * 4, 4);
           const __m512i four = _mm512_set1_epi32(columns);
@@ -174,7 +179,8 @@ void few_rows_of_bytes(const Gemm& g, int64_t panel, int64_t tile, int64_t first
       const vf unit = load_unit<kEncodingQ8>(bytes, j);
       for (int i = 0; i < MR; i++) {
         const vf factor = v_mul(unit, v_set(x.scales[begin / kSpanSteps * x.height + first + i]));
-        sum[j][i] = v_madd(_mm512_cvtepi32_ps(whole[j][i]), factor, sum[j][i]);
+        const __m512i products = whole_of<PLANES>(whole[j][i * PLANES], whole[j][i * PLANES + PLANES - 1]);
+        sum[j][i] = v_madd(_mm512_cvtepi32_ps(products), factor, sum[j][i]);
       }
     }
   }
@@ -227,7 +233,7 @@ PG_INLINE __m512i sum_lanes(__m512i first, __m512i second, __m512i third, __m512
 // Rows [first, first + MR) of a tile of x by one panel of span4.
 template <int MR>
 void few_rows_of_nibbles(const Gemm& g, int64_t panel, int64_t tile, int64_t first, bool ahead) {
-  const SpanRows x = span_rows(g.tile_of(tile), g.tiles.height(tile), g.cols);
+  const SpanRows x = span_rows<1>(g.tile_of(tile), g.tiles.height(tile), g.cols);
   const int64_t blocks = blocks_of(g.cols), steps = int_steps_of(g.cols), row_sums = spans_of(g.cols) * kSpanBlocks;
   const uint8_t* span = g.panels + panel * g.panel_bytes;
   vf sum[2][MR] = {};
@@ -273,17 +279,17 @@ void few_rows_of_nibbles(const Gemm& g, int64_t panel, int64_t tile, int64_t fir
   finish_few_rows(g, sum, panel, g.tiles.first(tile) + first);
 }
 
-template <int E, int MR>
-constexpr auto kRun = few_rows<E, MR>;
-template <int MR>
-constexpr auto kRun<kEncodingSpan8, MR> = few_rows_of_bytes<MR>;
-template <int MR>
-constexpr auto kRun<kEncodingSpan4, MR> = few_rows_of_nibbles<MR>;
+template <int E, int MR, int PLANES>
+constexpr auto kRun = few_rows<E, MR, PLANES>;
+template <int MR, int PLANES>
+constexpr auto kRun<kEncodingSpan8, MR, PLANES> = few_rows_of_bytes<MR, PLANES>;
+template <int MR, int PLANES>
+constexpr auto kRun<kEncodingSpan4, MR, PLANES> = few_rows_of_nibbles<MR>;
 
-template <int E>
+template <int E, int PLANES = 1>
 void few_rows_gemm(const Gemm& g, int64_t panel_begin, int64_t panel_end, int64_t tile_begin, int64_t tile_end, uint8_t*) {
   using Run = void (*)(const Gemm&, int64_t, int64_t, int64_t, bool);
-  constexpr Run run[kFewRows] = {kRun<E, 1>, kRun<E, 2>, kRun<E, 3>};
+  constexpr Run run[kFewRows] = {kRun<E, 1, PLANES>, kRun<E, 2, PLANES>, kRun<E, 3, PLANES>};
   for (int64_t panel = panel_begin; panel < panel_end; panel++)
     for (int64_t tile = tile_begin; tile < tile_end; tile++) {
       const int64_t height = g.tiles.height(tile), parts = (height + kFewRows - 1) / kFewRows;
@@ -298,9 +304,9 @@ void few_rows_gemm(const Gemm& g, int64_t panel_begin, int64_t panel_end, int64_
 
 const EncodingGemms span_few_rows = [] {
   EncodingGemms gemms = {};
-  gemms.of[kEncodingSpan8] = few_rows_gemm<kEncodingSpan8>;
+  gemms.of[kEncodingSpan8] = few_rows_gemm<kEncodingSpan8, 2>;
   gemms.of[kEncodingSpan4] = few_rows_gemm<kEncodingSpan4>;
-  gemms.of[kEncodingQ8] = few_rows_gemm<kEncodingQ8>;
+  gemms.of[kEncodingQ8] = few_rows_gemm<kEncodingQ8, 2>;
   gemms.of[kEncodingQ4] = few_rows_gemm<kEncodingQ4>;
   gemms.of[kEncodingQ4M] = few_rows_gemm<kEncodingQ4M>;
   gemms.of[kEncodingQ5] = few_rows_gemm<kEncodingQ5>;
@@ -311,6 +317,13 @@ const EncodingGemms span_few_rows = [] {
   gemms.of[kEncodingN4] = few_rows_gemm<kEncodingN4>;
   gemms.of[kEncodingN4K] = few_rows_gemm<kEncodingN4K>;
   gemms.of[kEncodingMx4] = few_rows_gemm<kEncodingMx4>;
+  return gemms;
+}();
+
+const EncodingGemms q8_few_rows_fast = [] {
+  EncodingGemms gemms = {};
+  gemms.of[kEncodingQ8] = few_rows_gemm<kEncodingQ8>;
+  gemms.of[kEncodingSpan8] = few_rows_gemm<kEncodingSpan8>;
   return gemms;
 }();
 

@@ -10,10 +10,10 @@ namespace PG_NS {
 constexpr int64_t kTileSums = kTileRows * kTileRows;
 
 // 16 rows by the 32 outputs of a panel.
-template <bool MINIMUMS>
+template <bool MINIMUMS, int PLANES>
 struct Fold {
   float* sums = nullptr;  // [16][kPanelRows]; null: there is nothing to fold
-  const int32_t (*products)[kTileSums];  // [halves of the outputs]
+  const int32_t (*products)[kTileSums];  // [16 lines each][halves of the outputs]
   const float* scales;
   vf units[2];
   const SpanMinimums* minimums;  // [halves]
@@ -21,14 +21,21 @@ struct Fold {
   int64_t row_stride;
 };
 
-template <int N, bool MINIMUMS>
-PG_INLINE void fold_rows(const Fold<MINIMUMS>& f, int64_t begin) {
+template <int PLANES>
+PG_INLINE __m512i products_of(const int32_t (*products)[kTileSums], int64_t row, int half) {
+  constexpr int64_t kRows = kTileRows / PLANES;  // of 16 lines
+  const int32_t* at = products[row / kRows * 2 + half] + row % kRows * PLANES * 16;
+  return whole_of<PLANES>(_mm512_load_si512(at), _mm512_load_si512(at + (PLANES - 1) * 16));
+}
+
+template <int N, bool MINIMUMS, int PLANES>
+PG_INLINE void fold_rows(const Fold<MINIMUMS, PLANES>& f, int64_t begin) {
   if (f.sums == nullptr) return;
 #pragma GCC unroll 2
   for (int half = 0; half < 2; half++)
 #pragma GCC unroll 4
     for (int64_t i = begin; i < begin + N; i++) {
-      const __m512i products = _mm512_load_si512(f.products[half] + i * 16);
+      const __m512i products = products_of<PLANES>(f.products, i, half);
       float* sums = f.sums + i * kPanelRows + half * 16;
       if constexpr (MINIMUMS)
         v_store(sums, add_span(v_load(sums), products, f.units[half], f.minimums[half], f.row_sums + i * f.row_stride, f.scales[i]));

@@ -3,7 +3,8 @@
 // Tiling   a span of a panel is made bytes in L1 once for the row tiles of a band, whose x stays in L2 while kTilePanels panels run. 16 rows of x by the 32 outputs of a panel are two products a step into two sums, the halves of the panel through one
 //          register: four are in use, and operands are zeroed (tile-bf16.cpp says why). The sums of a span are stored, and folded into
 //          f32 between the products of the next: what a tile stores is not forwarded to loads, which must find it in L1. Of span4 outputs
-//          are the rows of a tile (span-turned-rows.cpp), and all sums are [outputs][rows].
+//          are the rows of a tile (span-turned-rows.cpp), and all sums are [outputs][rows]. Where x has two planes, 16 rows are 32 lines, two
+//          tiles: four products a step into four sums, for as many loads.
 // Traffic  weights come from memory once per band of row tiles; per step 2 KiB of bytes from L1 and 1 of x from L2 or L1, for 32,768
 //          multiply-adds. Every row tile asks for its share of the weights that come next.
 #include "span-fold.h"
@@ -29,16 +30,16 @@ struct SpanPanel {
 struct alignas(64) Room {
   uint8_t bytes[kSpanSteps * kStepBytes];
   SpanMinimums minimums[2][2];        // [one, and the one before][halves]
-  int32_t products[2][2][kTileSums];  // [one, and the one before][halves]
+  int32_t products[2][4][kTileSums];  // [one, and the one before][16 lines each][halves]
   float units[2][kPanelRows];         // where outputs are rows: of a panel, and of the one before
   float sums[kTilePanels][kBandTiles][kTileRows][kPanelRows];
 };
 
-enum : int { kSum0, kSum1, kQuants, kBytes };
+enum : int { kSum0, kSum1, kQuants, kBytes, kSum2, kSum3, kQuants2 };
 
-TileConfig whole_tiles() {
+TileConfig whole_tiles(int planes) {
   TileConfig config;
-  for (int tile = kSum0; tile <= kBytes; tile++) config.set(tile, kTileRows, kTileRowBytes);
+  for (int tile = kSum0; tile <= (planes == 1 ? kBytes : kQuants2); tile++) config.set(tile, kTileRows, kTileRowBytes);
   return config;
 }
 
@@ -72,55 +73,71 @@ SpanPanel span_of(const uint8_t* panel, int64_t first, int64_t count, uint8_t* r
 }
 
 // The product of x and bytes in registers.
-template <int E, int SUM>
+template <int E, int SUM, int X>
 PG_INLINE void multiply() {
-  if constexpr (kIsTurned<E>) tile_dot_int8<SUM, kBytes, kQuants>();
-  else if constexpr (byte_rule(E).is_unsigned) tile_dot_low_bytes<SUM, kQuants, kBytes>();
-  else tile_dot_int8<SUM, kQuants, kBytes>();
+  if constexpr (kIsTurned<E>) tile_dot_int8<SUM, kBytes, X>();
+  else if constexpr (byte_rule(E).is_unsigned) tile_dot_low_bytes<SUM, X, kBytes>();
+  else tile_dot_int8<SUM, X, kBytes>();
 }
 
-template <int E>
+template <int E, int PLANES>
 struct FoldOf {
-  using Type = Fold<kHasMinimums<E>>;
+  using Type = Fold<kHasMinimums<E>, PLANES>;
 };
 template <>
-struct FoldOf<kEncodingSpan4> {
+struct FoldOf<kEncodingSpan4, 1> {
   using Type = TurnedFold<kTileRows>;
 };
 
 // An eighth of what is to be folded.
 constexpr int kFolds = 2 * (int)kSpanSteps;
-template <bool MINIMUMS>
-PG_INLINE void fold_part(const Fold<MINIMUMS>& f, int64_t part) { fold_rows<kTileRows / kFolds>(f, part * (kTileRows / kFolds)); }
+template <bool MINIMUMS, int PLANES>
+PG_INLINE void fold_part(const Fold<MINIMUMS, PLANES>& f, int64_t part) { fold_rows<kTileRows / kFolds>(f, part * (kTileRows / kFolds)); }
 PG_INLINE void fold_part(const TurnedFold<kTileRows>& f, int64_t part) { fold_outputs<kPanelRows / kFolds>(f, part * (kPanelRows / kFolds)); }
 
 // `steps` steps of 16 rows of x (step_bytes apart, what a tile has as rows row_bytes) by the outputs of a panel, and what is to be folded
 // meanwhile. soon: the x that comes next, asked for into L1.
-template <int E, class F>
+template <int E, int PLANES, class F>
 PG_INLINE void multiply_span(const uint8_t* x, int64_t step_bytes, int64_t row_bytes, const SpanPanel& panel, int64_t steps,
                              int32_t (*products)[kTileSums], const F& before, const uint8_t* soon) {
   tile_zero<kSum0>();
   tile_zero<kSum1>();
+  if constexpr (PLANES == 2) {
+    tile_zero<kSum2>();
+    tile_zero<kSum3>();
+  }
   for (int64_t step = 0; step < steps; step++, x += step_bytes, soon += step_bytes) {
-    for (int64_t line = 0; line < kTileRows; line++) __builtin_prefetch(soon + line * kTileRowBytes, 0, 3);
+    for (int64_t line = 0; line < kTileRows * PLANES; line++) __builtin_prefetch(soon + line * kTileRowBytes, 0, 3);
     tile_load<kQuants>(x, row_bytes);
     tile_load<kBytes>(panel.bytes + step * kStepBytes, kTileRowBytes);
-    multiply<E, kSum0>();
+    multiply<E, kSum0, kQuants>();
+    if constexpr (PLANES == 2) {
+      tile_load<kQuants2>(x + kTileBytes, row_bytes);
+      multiply<E, kSum2, kQuants2>();
+    }
     tile_zero<kBytes>();
     fold_part(before, 2 * step);
     tile_load<kBytes>(panel.bytes + step * kStepBytes + kTileBytes, kTileRowBytes);
-    multiply<E, kSum1>();
+    multiply<E, kSum1, kQuants>();
     tile_zero<kQuants>();
+    if constexpr (PLANES == 2) {
+      multiply<E, kSum3, kQuants2>();
+      tile_zero<kQuants2>();
+    }
     tile_zero<kBytes>();
     fold_part(before, 2 * step + 1);
   }
   for (int64_t part = 2 * steps; part < kFolds; part++) fold_part(before, part);
   tile_store<kSum0>(products[0], kTileRowBytes);
   tile_store<kSum1>(products[1], kTileRowBytes);
+  if constexpr (PLANES == 2) {
+    tile_store<kSum2>(products[2], kTileRowBytes);
+    tile_store<kSum3>(products[3], kTileRowBytes);
+  }
 }
 
 // Up to kTilePanels panels by the tiles of a band.
-template <int E>
+template <int E, int PLANES>
 void run_panels(const Gemm& g, Room& room, int64_t panel_begin, int64_t panel_end, int64_t tile_begin, int64_t tile_end) {
   constexpr int64_t kSpanBytes =
       E == kEncodingSpan8 ? kSpan8Bytes : E == kEncodingSpan4 ? kSpan4Bytes : span_bytes<E>();  // in memory
@@ -128,7 +145,7 @@ void run_panels(const Gemm& g, Room& room, int64_t panel_begin, int64_t panel_en
   const int64_t share = (kSpanBytes / tiles + 63) / 64 * 64;  // of the weights that come next, for each tile to ask for
   for (int64_t panel = panel_begin; panel < panel_end; panel++)
     memset(room.sums[panel - panel_begin], 0, (size_t)tiles * sizeof room.sums[0][0]);
-  typename FoldOf<E>::Type before = {};
+  typename FoldOf<E, PLANES>::Type before = {};
   int turn = 0, panel_turn = 0;
   for (int64_t first = 0; first < blocks; first += kSpanBlocks) {
     const int64_t count = blocks - first < kSpanBlocks ? blocks - first : kSpanBlocks, span = first / kSpanBlocks;
@@ -146,14 +163,13 @@ void run_panels(const Gemm& g, Room& room, int64_t panel_begin, int64_t panel_en
         if constexpr (kIsTurned<E>) {
           const TurnedRows x = turned_rows(tile, height, g.cols);
           const uint8_t* from = x.quants + span * kSpanSteps * x.step_bytes();
-          multiply_span<E>(from, x.step_bytes(), x.group_bytes(), weights, 2 * quads_of(count), room.products[turn], before,
+          multiply_span<E, 1>(from, x.step_bytes(), x.group_bytes(), weights, 2 * quads_of(count), room.products[turn], before,
                               from + g.x_tile_bytes);
           before = {sums, room.products[turn][0], room.units[panel_turn], row_scales<kTileRows>(x.scales + span * x.width)};
         } else {
-          const SpanRows x = span_rows(tile, height, g.cols);
-          const int64_t step_bytes = x.height * kTileRowBytes;
-          const uint8_t* from = x.quants + span * kSpanSteps * step_bytes;
-          multiply_span<E>(from, step_bytes, kTileRowBytes, weights, (count + 1) / 2, room.products[turn], before, from + g.x_tile_bytes);
+          const SpanRows<PLANES> x = span_rows<PLANES>(tile, height, g.cols);
+          const uint8_t* from = x.quants + span * kSpanSteps * x.step_bytes();
+          multiply_span<E, PLANES>(from, x.step_bytes(), kTileRowBytes, weights, (count + 1) / 2, room.products[turn], before, from + g.x_tile_bytes);
           before = {sums, room.products[turn], x.scales + span * x.height, {weights.units[0], weights.units[1]}, room.minimums[panel_turn],
                     x.sums + span * kSpanBlocks, spans_of(g.cols) * kSpanBlocks};
         }
@@ -169,15 +185,15 @@ void run_panels(const Gemm& g, Room& room, int64_t panel_begin, int64_t panel_en
     }
 }
 
-template <int E>
+template <int E, int PLANES = 1>
 void many_rows_gemm(const Gemm& g, int64_t panel_begin, int64_t panel_end, int64_t tile_begin, int64_t tile_end, uint8_t* scratch) {
-  if (g.tiles.count <= kSomeTiles) return some_rows_gemm<E>(g, panel_begin, panel_end, tile_begin, tile_end);
-  const TileScope scope(whole_tiles());
+  if (g.tiles.count <= kSomeTiles) return some_rows_gemm<E, PLANES>(g, panel_begin, panel_end, tile_begin, tile_end);
+  const TileScope scope(whole_tiles(PLANES));
   for (int64_t panel = panel_begin; panel < panel_end; panel += kTilePanels) {
     const int64_t last_panel = panel + kTilePanels < panel_end ? panel + kTilePanels : panel_end;
     for (int64_t first = tile_begin; first < tile_end; first += kBandTiles) {
       const int64_t last = first + kBandTiles < tile_end ? first + kBandTiles : tile_end;
-      run_panels<E>(g, *(Room*)scratch, panel, last_panel, first, last);
+      run_panels<E, PLANES>(g, *(Room*)scratch, panel, last_panel, first, last);
     }
   }
 }
@@ -186,9 +202,9 @@ void many_rows_gemm(const Gemm& g, int64_t panel_begin, int64_t panel_end, int64
 
 const EncodingGemms span_many_rows = [] {
   EncodingGemms gemms = {};
-  gemms.of[kEncodingSpan8] = many_rows_gemm<kEncodingSpan8>;
+  gemms.of[kEncodingSpan8] = many_rows_gemm<kEncodingSpan8, 2>;
   gemms.of[kEncodingSpan4] = many_rows_gemm<kEncodingSpan4>;
-  gemms.of[kEncodingQ8] = many_rows_gemm<kEncodingQ8>;
+  gemms.of[kEncodingQ8] = many_rows_gemm<kEncodingQ8, 2>;
   gemms.of[kEncodingQ4] = many_rows_gemm<kEncodingQ4>;
   gemms.of[kEncodingQ4M] = many_rows_gemm<kEncodingQ4M>;
   gemms.of[kEncodingQ5] = many_rows_gemm<kEncodingQ5>;
@@ -199,6 +215,13 @@ const EncodingGemms span_many_rows = [] {
   gemms.of[kEncodingN4] = many_rows_gemm<kEncodingN4>;
   gemms.of[kEncodingN4K] = many_rows_gemm<kEncodingN4K>;
   gemms.of[kEncodingMx4] = many_rows_gemm<kEncodingMx4>;
+  return gemms;
+}();
+
+const EncodingGemms q8_many_rows_fast = [] {
+  EncodingGemms gemms = {};
+  gemms.of[kEncodingQ8] = many_rows_gemm<kEncodingQ8>;
+  gemms.of[kEncodingSpan8] = many_rows_gemm<kEncodingSpan8>;
   return gemms;
 }();
 

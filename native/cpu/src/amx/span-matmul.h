@@ -6,6 +6,9 @@
 // Order    the inner sum is over integers below 2^31 and exact in any order; the outer one is one fused multiply-add per span. So
 //          dot products of vectors (span-few-rows.cpp) and tiles (span-many-rows.cpp) give the same bits, and so do products turned round,
 //          whose rows are outputs.
+// Planes   x meets q8_0 as integers of 16 bits, q = 256 * upper + lower, two bytes that are multiplied apart: int8 over a span would cost more
+//          than q8_0 itself does. A row then is two lines of a tile; their sums are put together before anything is rounded. The amx-fast
+//          variant has one line for q8_0 too.
 // Panels   are those of the other variants, with the file's own codes and factors, which is what lookups read.
 #pragma once
 #include "../kernels/matmul.h"
@@ -14,23 +17,34 @@
 namespace pg {
 namespace PG_NS {
 
-// Span tiles, in the place of kLayoutIntPairs (integers for matrix instructions), for up to 16 rows:
-//   quants  [steps][height][64 columns]; a tile that is loaded from fewer rows than 16 has what follows in memory below them
+// Span tiles, in the place of kLayoutIntPairs (integers for matrix instructions) and, with two planes, of kLayoutIntPlanes, for up to 16 rows:
+//   quants  [steps][height][planes][64 columns]; a tile that is loaded from fewer lines than 16 has what follows in memory below them
 //   scales  f32 [spans][height]
-//   sums    i16 [height][spans][blocks of a span]: less the sum of a block's integers, for minimums and for bytes larger than they are
+//   sums    i16 [height][planes][spans][blocks of a span]: less the sum of a block's integers, for minimums and for bytes larger than they are
+template <int PLANES>
 int64_t span_tile_bytes(int64_t cols);
+template <int PLANES>
 void pack_span_rows(uint8_t* out, const RowsToPack& rows);
 
+template <int PLANES>
 struct SpanRows {
   const uint8_t* quants;
   const float* scales;
   const int16_t* sums;
   int64_t height;
+  int64_t step_bytes() const { return height * PLANES * kTileRowBytes; }
 };
 
-PG_INLINE SpanRows span_rows(const uint8_t* tile, int64_t height, int64_t cols) {
-  const float* scales = (const float*)(tile + int_steps_of(cols) * height * kTileRowBytes);
+template <int PLANES>
+PG_INLINE SpanRows<PLANES> span_rows(const uint8_t* tile, int64_t height, int64_t cols) {
+  const float* scales = (const float*)(tile + int_steps_of(cols) * height * PLANES * kTileRowBytes);
   return {tile, scales, (const int16_t*)(scales + spans_of(cols) * height), height};
+}
+
+// The sums of a row, of those of its lines.
+template <int PLANES>
+PG_INLINE __m512i whole_of(__m512i upper, __m512i lower) {
+  return PLANES == 1 ? upper : _mm512_add_epi32(_mm512_slli_epi32(upper, 8), lower);
 }
 
 // Turned tiles (kLayoutIntTurned), of x as the other operand of a product, whose rows are then outputs; for up to 16 rows:
@@ -54,18 +68,21 @@ PG_INLINE TurnedRows turned_rows(const uint8_t* tile, int64_t height, int64_t co
   return {tile, (const float*)(tile + turned_steps_of(cols) * width * kTileRowBytes), width};
 }
 
-// Kernels by encoding, null where there is none: for few rows by vpdpbusd, and the same bits on int8 tiles.
+// Kernels by encoding, null where there is none: for few rows by vpdpbusd, and the same bits on int8 tiles. Of q8 and span8 with two planes of
+// x, and those with one.
 extern const EncodingGemms span_few_rows, span_many_rows;
+extern const EncodingGemms q8_few_rows_fast, q8_many_rows_fast;
+constexpr bool has_planes(int32_t encoding) { return encoding == kEncodingQ8 || encoding == kEncodingSpan8; }
 constexpr Encoding kSpanEncodings[] = {kEncodingQ8,  kEncodingQ4,  kEncodingQ4M, kEncodingQ5, kEncodingQ5M, kEncodingQ4K,  kEncodingQ5K,
                                        kEncodingQ6K, kEncodingN4,  kEncodingN4K, kEncodingMx4, kEncodingSpan8, kEncodingSpan4};
 
 // Up to so many row tiles span-some-rows.cpp runs what span-many-rows.cpp would.
 constexpr int64_t kSomeTiles = 2;
-template <int E>
+template <int E, int PLANES>
 void some_rows_gemm(const Gemm& g, int64_t panel_begin, int64_t panel_end, int64_t tile_begin, int64_t tile_end);
 // The same of span4: span-turned-rows.cpp.
 template <>
-void some_rows_gemm<kEncodingSpan4>(const Gemm& g, int64_t panel_begin, int64_t panel_end, int64_t tile_begin, int64_t tile_end);
+void some_rows_gemm<kEncodingSpan4, 1>(const Gemm& g, int64_t panel_begin, int64_t panel_end, int64_t tile_begin, int64_t tile_end);
 
 // span-panel.cpp: panels of q8 as span8, which saves making bytes of them at every matmul, and of q4 as span4, of which that is less work.
 void to_span8(uint8_t* panel, int64_t cols, uint8_t* room);

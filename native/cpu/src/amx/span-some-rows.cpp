@@ -121,19 +121,20 @@ PG_INLINE void store_sums(Products* to) {
   }
 }
 
-// One panel by T row tiles.
-template <int E, int T>
+// One panel by T row tiles; with two planes of x by one, which has T times 16 lines.
+template <int E, int T, int PLANES>
 void run_panel(const Gemm& g, int64_t panel, int64_t tile) {
   constexpr int kRowsEach = kTileRows / kSpanSteps;  // folded at a step
   const int64_t steps = int_steps_of(g.cols);
-  const SpanRows x[2] = {span_rows(g.tile_of(tile), g.tiles.height(tile), g.cols),
-                         span_rows(g.tile_of(tile + T - 1), g.tiles.height(tile + T - 1), g.cols)};
+  constexpr int kTiles = T == 2 && PLANES == 1 ? 2 : 1;
+  const auto rows = [&](int64_t t) { return span_rows<PLANES>(g.tile_of(t), g.tiles.height(t), g.cols); };
+  const SpanRows<PLANES> x[2] = {rows(tile), rows(tile + kTiles - 1)};
   Panel<E> weights(g.panels + panel * g.panel_bytes, blocks_of(g.cols));
   const uint8_t* bytes[2] = {};  // of the step that comes, and of the one before
   alignas(64) Products products[T];
-  alignas(64) float sums[T][kTileRows][kPanelRows] = {};
+  alignas(64) float sums[kTiles][kTileRows][kPanelRows] = {};
   vf units[2];  // of the span that is multiplied
-  Fold<kHasMinimums<E>> before[T] = {};
+  Fold<kHasMinimums<E>, PLANES> before[kTiles] = {};
   zero_sums<T>();
   for (int64_t step = 0; step <= steps; step++) {
     const int64_t done = step - 1, place = done % kSpanSteps;  // the step that is multiplied
@@ -143,22 +144,22 @@ void run_panel(const Gemm& g, int64_t panel, int64_t tile) {
       continue;
     }
     // x of the second tile is as high as the first but for the last rows: its steps lie elsewhere.
-    multiply_step<E, T>(x[0].quants + done * x[0].height * kTileRowBytes,
-                     x[1].quants - x[0].quants + done * (x[1].height - x[0].height) * kTileRowBytes, bytes[done % 2]);
-    for (int t = 0; t < T; t++)
+    const int64_t apart = kTiles == 2 ? x[1].quants - x[0].quants + done * (x[1].step_bytes() - x[0].step_bytes()) : kTileBytes;
+    multiply_step<E, T>(x[0].quants + done * x[0].step_bytes(), apart, bytes[done % 2]);
+    for (int t = 0; t < kTiles; t++)
       if (place * kRowsEach < x[t].height) fold_rows<kRowsEach>(before[t], place * kRowsEach);
     if (place + 1 < kSpanSteps && step < steps) continue;
-    for (int t = 0; t < T; t++)
+    for (int t = 0; t < kTiles; t++)
       for (int64_t row = (place + 1) * kRowsEach; row < kTileRows; row++) fold_rows<1>(before[t], row);
     store_sums<T>(products);
     zero_sums<T>();
     const int64_t span = done / kSpanSteps;
-    for (int t = 0; t < T; t++)
+    for (int t = 0; t < kTiles; t++)
       before[t] = {sums[t][0], products[t], x[t].scales + span * x[t].height, {units[0], units[1]}, weights.minimums_of(span),
                    x[t].sums + span * kSpanBlocks, spans_of(g.cols) * kSpanBlocks};
     for (int half = 0; half < 2; half++) units[half] = weights.unit(half);
   }
-  for (int t = 0; t < T; t++) {
+  for (int t = 0; t < kTiles; t++) {
     fold_rows<kTileRows>(before[t], 0);
     finish(g, sums[t][0], g.tiles.first(tile + t), g.tiles.height(tile + t), panel * kPanelRows, kPanelRows);
   }
@@ -169,20 +170,21 @@ void run_panel(const Gemm& g, int64_t panel, int64_t tile) {
 // for half as long before.
 constexpr int kRegisterRows = 8;
 
-template <int FIRST>
+template <int FIRST, int PLANES>
 PG_INLINE void fold_four(vf (&sums)[kRegisterRows][2], const Products& products, const float* scales, const vf (&units)[2]) {
 #pragma GCC unroll 4
   for (int i = FIRST; i < FIRST + 4; i++)
 #pragma GCC unroll 2
     for (int half = 0; half < 2; half++) {
-      const vf whole = _mm512_cvtepi32_ps(_mm512_load_si512(products[half] + i * 16));
+      const vf whole = _mm512_cvtepi32_ps(products_of<PLANES>(products, i, half));
       sums[i][half] = v_madd(whole, v_mul(units[half], v_set(scales[i])), sums[i][half]);
     }
 }
 
+template <int PLANES>
 void run_in_registers(const Gemm& g, int64_t panel, int64_t tile) {
   const int64_t steps = int_steps_of(g.cols);
-  const SpanRows x = span_rows(g.tile_of(tile), g.tiles.height(tile), g.cols);
+  const SpanRows x = span_rows<PLANES>(g.tile_of(tile), g.tiles.height(tile), g.cols);
   const uint8_t *span = g.panels + panel * g.panel_bytes, *quants = x.quants;
   const float* scales = x.scales - x.height;  // of the span before
   vf sums[kRegisterRows][2] = {}, units[2] = {};
@@ -195,20 +197,20 @@ void run_in_registers(const Gemm& g, int64_t panel, int64_t tile) {
       const uint8_t* bytes = span + place * kStepBytes;
       ask_ahead_of(bytes + kStepBytes, kStepBytes);
       multiply_step<kEncodingSpan8, 1>(quants, 0, bytes);
-      quants += x.height * kTileRowBytes;
+      quants += x.step_bytes();
     };
     multiply(0);
-    if (left < steps) fold_four<0>(sums, products, scales, units);
+    if (left < steps) fold_four<0, PLANES>(sums, products, scales, units);
     multiply(1);
-    if (left < steps) fold_four<4>(sums, products, scales, units);
+    if (left < steps) fold_four<4, PLANES>(sums, products, scales, units);
     multiply(2);
     multiply(3);
     for (int half = 0; half < 2; half++) units[half] = load_unit<kEncodingQ8>(span + count * kStepBytes, half);
     store_sums<1>(&products);
     zero_sums<1>();
   }
-  fold_four<0>(sums, products, scales, units);
-  fold_four<4>(sums, products, scales, units);
+  fold_four<0, PLANES>(sums, products, scales, units);
+  fold_four<4, PLANES>(sums, products, scales, units);
   alignas(64) float out[kTileRows][kPanelRows];
 #pragma GCC unroll 8
   for (int i = 0; i < kRegisterRows; i++)
@@ -219,29 +221,34 @@ void run_in_registers(const Gemm& g, int64_t panel, int64_t tile) {
 
 }  // namespace
 
-template <int E>
+template <int E, int PLANES>
 void some_rows_gemm(const Gemm& g, int64_t panel_begin, int64_t panel_end, int64_t tile_begin, int64_t tile_end) {
-  const TileScope scope(config_for(g.tiles.n < kTileRows ? (int)g.tiles.n : kTileRows));
+  const int64_t lines = g.tiles.n * PLANES;
+  const TileScope scope(config_for(lines < kTileRows ? (int)lines : kTileRows));
+  const bool in_registers = E == kEncodingSpan8;
   for (int64_t panel = panel_begin; panel < panel_end; panel++)
-    for (int64_t tile = tile_begin; tile < tile_end; tile += kSomeTiles) {
-      if (tile + 1 < tile_end) run_panel<E, 2>(g, panel, tile);
-      else if (E == kEncodingSpan8 && g.tiles.height(tile) <= kRegisterRows) run_in_registers(g, panel, tile);
-      else run_panel<E, 1>(g, panel, tile);
+    for (int64_t tile = tile_begin; tile < tile_end; tile += PLANES == 1 ? kSomeTiles : 1) {
+      const int64_t height = g.tiles.height(tile);
+      if (PLANES == 1 ? tile + 1 < tile_end : height * PLANES > kTileRows) run_panel<E, 2, PLANES>(g, panel, tile);
+      else if (in_registers && height <= kRegisterRows) run_in_registers<PLANES>(g, panel, tile);
+      else run_panel<E, 1, PLANES>(g, panel, tile);
     }
 }
-#define PG_SOME_ROWS(E) template void some_rows_gemm<E>(const Gemm&, int64_t, int64_t, int64_t, int64_t);
-PG_SOME_ROWS(kEncodingSpan8)
-PG_SOME_ROWS(kEncodingQ8)
-PG_SOME_ROWS(kEncodingQ4)
-PG_SOME_ROWS(kEncodingQ4M)
-PG_SOME_ROWS(kEncodingQ5)
-PG_SOME_ROWS(kEncodingQ5M)
-PG_SOME_ROWS(kEncodingQ4K)
-PG_SOME_ROWS(kEncodingQ5K)
-PG_SOME_ROWS(kEncodingQ6K)
-PG_SOME_ROWS(kEncodingN4)
-PG_SOME_ROWS(kEncodingN4K)
-PG_SOME_ROWS(kEncodingMx4)
+#define PG_SOME_ROWS(E, PLANES) template void some_rows_gemm<E, PLANES>(const Gemm&, int64_t, int64_t, int64_t, int64_t);
+PG_SOME_ROWS(kEncodingSpan8, 1)
+PG_SOME_ROWS(kEncodingSpan8, 2)
+PG_SOME_ROWS(kEncodingQ8, 1)
+PG_SOME_ROWS(kEncodingQ8, 2)
+PG_SOME_ROWS(kEncodingQ4, 1)
+PG_SOME_ROWS(kEncodingQ4M, 1)
+PG_SOME_ROWS(kEncodingQ5, 1)
+PG_SOME_ROWS(kEncodingQ5M, 1)
+PG_SOME_ROWS(kEncodingQ4K, 1)
+PG_SOME_ROWS(kEncodingQ5K, 1)
+PG_SOME_ROWS(kEncodingQ6K, 1)
+PG_SOME_ROWS(kEncodingN4, 1)
+PG_SOME_ROWS(kEncodingN4K, 1)
+PG_SOME_ROWS(kEncodingMx4, 1)
 #undef PG_SOME_ROWS
 
 }  // namespace PG_NS

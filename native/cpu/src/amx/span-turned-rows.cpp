@@ -168,7 +168,7 @@ void run_in_registers(const Gemm& g, int64_t panel, int64_t tile) {
 }  // namespace
 
 template <>
-void some_rows_gemm<kEncodingSpan4>(const Gemm& g, int64_t panel_begin, int64_t panel_end, int64_t tile_begin, int64_t tile_end) {
+void some_rows_gemm<kEncodingSpan4, 1>(const Gemm& g, int64_t panel_begin, int64_t panel_end, int64_t tile_begin, int64_t tile_end) {
   const bool is_one = tile_end - tile_begin == 1, is_narrow = is_one && turned_rows(g.x, g.tiles.height(tile_begin), g.cols).width == 8;
   const auto run_one = !is_narrow ? run_panel<1, kTileRows> : g.cols % kQuadCols == 0 ? run_in_registers : run_panel<1, 8>;
   const auto run = is_one ? run_one : run_panel<2, kTileRows>;

@@ -24,11 +24,13 @@ const Kernels* kernels() {
     t.layouts[kLayoutBf16Tiles] = {kTileRows, false, bf16_tile_bytes, pack_bf16_rows};
     t.matmul[kEncodingBf16] = {gemm_bf16_tiles, kLayoutBf16Tiles, kTilePanels};
     t.matmul[kEncodingBf12] = {gemm_bf12_tiles, kLayoutBf16Tiles, kTilePanels};
-    t.layouts[kLayoutIntPairs] = {kTileRows, false, span_tile_bytes, pack_span_rows};
+    t.layouts[kLayoutIntPairs] = {kTileRows, false, span_tile_bytes<1>, pack_span_rows<1>};
+    t.layouts[kLayoutIntPlanes] = {kTileRows, false, span_tile_bytes<2>, pack_span_rows<2>};
     t.layouts[kLayoutIntTurned] = {kTileRows, false, turned_tile_bytes, pack_turned_rows};
     for (const Encoding encoding : kSpanEncodings) {
-      t.matmul[encoding] = {span_few_rows.of[encoding], kLayoutIntPairs, 0};
-      t.matmul_many[encoding] = {span_many_rows.of[encoding], kLayoutIntPairs, kTilePanels};
+      const Layout layout = has_planes(encoding) ? kLayoutIntPlanes : kLayoutIntPairs;
+      t.matmul[encoding] = {span_few_rows.of[encoding], layout, 0};
+      t.matmul_many[encoding] = {span_many_rows.of[encoding], layout, kTilePanels};
     }
     t.matmul_many[kEncodingSpan4] = {span_many_rows.of[kEncodingSpan4], kLayoutIntTurned, kTilePanels, kManyOfSpan4};
     t.multiplied[kEncodingBf16] = {kEncodingBf12, bf12_bytes, to_bf12, fits_bf12};
@@ -37,6 +39,21 @@ const Kernels* kernels() {
     t.attention = &attention_on_tiles;
     t.many_rows = kManyRows;
     t.matmul_scratch_bytes = [](int64_t) { return bf16_scratch_bytes() > span_scratch_bytes() ? bf16_scratch_bytes() : span_scratch_bytes(); };
+    return t;
+  }();
+  return &table;
+}
+
+// x in int8 over a span for q8_0 too.
+const Kernels* fast_kernels() {
+  static const Kernels table = [] {
+    Kernels t = *kernels();
+    t.isa = kIsaAmxFast;
+    for (const Encoding encoding : kSpanEncodings) {
+      if (!has_planes(encoding)) continue;
+      t.matmul[encoding] = {q8_few_rows_fast.of[encoding], kLayoutIntPairs, 0};
+      t.matmul_many[encoding] = {q8_many_rows_fast.of[encoding], kLayoutIntPairs, kTilePanels};
+    }
     return t;
   }();
   return &table;
