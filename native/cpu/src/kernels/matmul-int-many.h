@@ -12,6 +12,8 @@ namespace pg {
 namespace PG_NS {
 namespace {
 
+#if PG_ISA == 2
+
 constexpr int kUnpackedBlocks = kSuperBlocks;
 constexpr int kBandTiles = 16;
 
@@ -102,6 +104,21 @@ void int_gemm_many(const Gemm& g, int64_t panel_begin, int64_t panel_end, int64_
         finish(g, sums + (tile - band) * kSums, g.tiles.first(tile), g.tiles.height(tile), panel * kPanelRows, kPanelRows);
     }
 }
+
+// q8_0, q4_0 and q4_1 have so little to unpack that it is no faster.
+constexpr bool pays_to_unpack(Encoding encoding) { return encoding != kEncodingQ8 && encoding != kEncodingQ4 && encoding != kEncodingQ4M; }
+
+#endif
+
+template <Encoding E>
+void take_kernel(Kernels& table) {
+  table.matmul[E] = {int_gemm<E>, kLayoutInt, 0};
+#if PG_ISA == 2
+  if constexpr (pays_to_unpack(E)) table.matmul_many[E] = {int_gemm_many<E>, kLayoutInt, 0, kUnpackedFrom};
+#endif
+}
+template <Encoding... E>
+void take_kernels(Kernels& table) { (take_kernel<E>(table), ...); }
 
 }  // namespace
 }  // namespace PG_NS

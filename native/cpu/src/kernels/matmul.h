@@ -1,7 +1,6 @@
 // Declarations of the matmul kernels of one variant; what they compute is told in matmul-float.cpp.
 #pragma once
-#include "../encoding.h"
-#include "../matmul.h"
+#include "../kernels.h"
 #include "simd.h"
 
 namespace pg {
@@ -88,14 +87,21 @@ extern const GemmFn gemm_f32, gemm_f16, gemm_bf16;
 extern const GemmFn gemm_f16_tall, gemm_bf16_tall;  // AVX-512
 extern const GemmFn gemm_f16_many, gemm_bf16_many;  // WebAssembly
 int64_t widened_bytes(int64_t cols);
-extern const GemmFn gemm_q8, gemm_q4, gemm_q4m, gemm_q5, gemm_q5m;
-extern const GemmFn gemm_q4k, gemm_q5k, gemm_q6k, gemm_q3k, gemm_q2k;
-extern const GemmFn gemm_n4, gemm_n4k, gemm_mx4, gemm_n2k, gemm_n2h, gemm_n3k, gemm_n3s, gemm_n1k, gemm_n1h, gemm_t2, gemm_t2k;
+
+// Into a variant's table, the kernels of integer weights: matmul-int-*.cpp.
+void take_common_kernels(Kernels& table);
+void take_k_kernels(Kernels& table);
+void take_grid_kernels(Kernels& table);
+void take_table_kernels(Kernels& table);
+PG_INLINE void take_int_kernels(Kernels& table) {
+  take_common_kernels(table);
+  take_k_kernels(table);
+  take_grid_kernels(table);
+  take_table_kernels(table);
+}
+
 #if PG_ISA == 2
-// For many rows: see matmul-int-many.h. q8_0, q4_0 and q4_1 have so little to unpack that it is no faster.
-extern const GemmFn gemm_q5_many, gemm_q5m_many;
-extern const GemmFn gemm_q4k_many, gemm_q5k_many, gemm_q6k_many, gemm_q3k_many, gemm_q2k_many, gemm_n4_many, gemm_n4k_many, gemm_mx4_many;
-extern const GemmFn gemm_n2k_many, gemm_n2h_many, gemm_n3k_many, gemm_n3s_many, gemm_n1k_many, gemm_n1h_many, gemm_t2_many, gemm_t2k_many;
+// For many rows codes are unpacked once: see matmul-int-many.h.
 constexpr int64_t kUnpackedFrom = 32;          // rows
 constexpr int64_t kUnpackedBytes = 28 << 10;  // of scratch
 PG_INLINE int64_t unpacked_bytes(int64_t) { return kUnpackedBytes; }

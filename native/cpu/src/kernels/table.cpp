@@ -1,5 +1,4 @@
 // The variant's table: the one symbol of each variant that the rest of the library sees.
-#include "../kernels.h"
 #include "matmul.h"
 #include "peak.h"
 
@@ -21,46 +20,34 @@ constexpr int32_t kVariantIsa = PG_ISA;
 #endif
 
 const Kernels* kernels() {
-  static const Kernels table = {
-      kVariantIsa,
-      {{kFloatTileRows, true, float_tile_bytes, pack_float}, {kIntTileRows, false, int_tile_bytes, pack_int}, {}, {}},
-      {{gemm_f32, kLayoutFloat, 0}, {gemm_f16, kLayoutFloat, 0}, {gemm_bf16, kLayoutFloat, 0},
-       {gemm_q8, kLayoutInt, 0},    {gemm_q4, kLayoutInt, 0},    {gemm_q4m, kLayoutInt, 0},
-       {gemm_q5, kLayoutInt, 0},    {gemm_q5m, kLayoutInt, 0},   {gemm_q4k, kLayoutInt, 0},
-       {gemm_q5k, kLayoutInt, 0},   {gemm_q6k, kLayoutInt, 0},   {gemm_q3k, kLayoutInt, 0},
-       {gemm_q2k, kLayoutInt, 0},   {gemm_n4, kLayoutInt, 0},    {gemm_n4k, kLayoutInt, 0},
-       {gemm_mx4, kLayoutInt, 0},   {gemm_n2k, kLayoutInt, 0},   {gemm_n2h, kLayoutInt, 0},
-       {gemm_n3k, kLayoutInt, 0},   {gemm_n3s, kLayoutInt, 0},   {gemm_n1k, kLayoutInt, 0},
-       {gemm_n1h, kLayoutInt, 0},   {gemm_t2, kLayoutInt, 0},    {gemm_t2k, kLayoutInt, 0}},
+  static const Kernels table = [] {
+    Kernels t = {};
+    t.isa = kVariantIsa;
+    t.layouts[kLayoutFloat] = {kFloatTileRows, true, float_tile_bytes, pack_float};
+    t.layouts[kLayoutInt] = {kIntTileRows, false, int_tile_bytes, pack_int};
+    t.matmul[kEncodingF32] = {gemm_f32, kLayoutFloat, 0};
+    t.matmul[kEncodingF16] = {gemm_f16, kLayoutFloat, 0};
+    t.matmul[kEncodingBf16] = {gemm_bf16, kLayoutFloat, 0};
+    take_int_kernels(t);
 #if PG_WASM
-      {{}, {gemm_f16_many, kLayoutFloat, 0}, {gemm_bf16_many, kLayoutFloat, 0}},
-      kWidenedFrom,
-      widened_bytes,
+    t.matmul_many[kEncodingF16] = {gemm_f16_many, kLayoutFloat, 0};
+    t.matmul_many[kEncodingBf16] = {gemm_bf16_many, kLayoutFloat, 0};
+    t.many_rows = kWidenedFrom;
+    t.matmul_scratch_bytes = widened_bytes;
 #elif PG_ISA == 2
-      {{}, {}, {}, {}, {}, {},
-       {gemm_q5_many, kLayoutInt, 0},  {gemm_q5m_many, kLayoutInt, 0}, {gemm_q4k_many, kLayoutInt, 0},
-       {gemm_q5k_many, kLayoutInt, 0}, {gemm_q6k_many, kLayoutInt, 0}, {gemm_q3k_many, kLayoutInt, 0},
-       {gemm_q2k_many, kLayoutInt, 0}, {gemm_n4_many, kLayoutInt, 0},  {gemm_n4k_many, kLayoutInt, 0},
-       {gemm_mx4_many, kLayoutInt, 0}, {gemm_n2k_many, kLayoutInt, 0}, {gemm_n2h_many, kLayoutInt, 0},
-       {gemm_n3k_many, kLayoutInt, 0}, {gemm_n3s_many, kLayoutInt, 0}, {gemm_n1k_many, kLayoutInt, 0},
-       {gemm_n1h_many, kLayoutInt, 0}, {gemm_t2_many, kLayoutInt, 0},  {gemm_t2k_many, kLayoutInt, 0}},
-      kUnpackedFrom,
-      unpacked_bytes,
-#else
-      {},
-      0,
-      nullptr,
+    t.matmul_scratch_bytes = unpacked_bytes;
 #endif
-      &attention_kernels,
-      &row_kernels,
-      &recurrent_kernels,
-      &sample_kernels,
-      &low_rank_kernels,
-      peak_float,
-      peak_int,
-      peak_read,
-      peak_update,
-  };
+    t.attention = &attention_kernels;
+    t.rows = &row_kernels;
+    t.recurrent = &recurrent_kernels;
+    t.sample = &sample_kernels;
+    t.low_rank = &low_rank_kernels;
+    t.peak_float = peak_float;
+    t.peak_int = peak_int;
+    t.peak_read = peak_read;
+    t.peak_update = peak_update;
+    return t;
+  }();
   return &table;
 }
 
