@@ -47,8 +47,7 @@ namespace portable { const Kernels* kernels(); }
 namespace avx2 { const Kernels* kernels(); }
 namespace avxvnni { const Kernels* kernels(); }
 namespace avx512 {
-const Kernels* kernels();
-const Kernels* tall_kernels();
+const Kernels* kernels_of(bool is_tall, bool unpacks);
 }  // namespace avx512
 namespace amx {
 const Kernels* kernels();
@@ -98,11 +97,15 @@ bool has_avx512() {
 #endif
 }
 
+bool is_amd() {
+  const Cpuid vendor(0);
+  return vendor.b == 0x68747541 && vendor.d == 0x69746e65 && vendor.c == 0x444d4163;
+}
+
 // Zen 4 (AMD's family 25) does an instruction of 512 bits in two halves, one multiply-add a cycle.
 bool halves_vectors() {
-  const Cpuid vendor(0);
   const unsigned version = Cpuid(1).a;
-  return vendor.b == 0x68747541 && vendor.d == 0x69746e65 && vendor.c == 0x444d4163 && (version >> 8 & 15) + (version >> 20 & 255) == 25;
+  return is_amd() && (version >> 8 & 15) + (version >> 20 & 255) == 25;
 }
 
 // Tiles, their products of bf16 and of bytes, the vector instructions that make their operands, and the system's leave to use tiles: Linux
@@ -130,7 +133,9 @@ const Kernels* kernels_for(int32_t isa) {
     return isa == kIsaAmxFast ? amx::fast_kernels() : amx::kernels();
   if (isa == kIsaAvx512 || isa == kIsaAvx512Other || (isa == kIsaBest && has_avx512())) {
     if (!has_avx512()) return nullptr;
-    return halves_vectors() != (isa == kIsaAvx512Other) ? avx512::tall_kernels() : avx512::kernels();
+    // Intel's have no more than two vector instructions a cycle: unpacking takes the time of products there, on AMD's it runs beside them.
+    const bool is_other = isa == kIsaAvx512Other, unpacks = !is_amd();
+    return avx512::kernels_of(halves_vectors() != is_other, unpacks != is_other);
   }
   if (isa == kIsaAvxVnni || (isa == kIsaBest && has_avxvnni())) return has_avxvnni() ? avxvnni::kernels() : nullptr;
   if (isa == kIsaAvx2 || (isa == kIsaBest && has_avx2())) return has_avx2() ? avx2::kernels() : nullptr;

@@ -28,7 +28,7 @@ constexpr int32_t kIsaSimd128 = 8;
 constexpr int32_t kIsaRelaxed = 9;
 constexpr int32_t kIsaAvxVnni = 10;
 constexpr int32_t kIsaAmxFast = 11;  // amx with less exact products of q8_0
-constexpr int32_t kIsaAvx512Other = 101;  // avx512 with the float tiles that this processor does not take, for tests
+constexpr int32_t kIsaAvx512Other = 101;  // avx512 with the tiles of many rows that this processor does not take, for tests
 
 // What an encoding becomes where nothing is looked up.
 struct MultipliedForm {

@@ -10,7 +10,7 @@ std::vector<Test>& all_tests() {
 }
 
 int main() {
-  // As in pg_context_create; 101: the float tiles of avx512 that this processor does not take.
+  // As in pg_context_create; 101: the kernels of avx512 for many rows that this processor does not take.
   for (const int32_t isa : {1, 2, 10, 3, 101, 4, 11, 5, 6, 7}) {
     uint64_t handle = 0;
     const int32_t status = pg_context_create(2, isa, &handle);

@@ -124,9 +124,10 @@ PG_INLINE void store_sums(Products* to) {
 // One panel by T row tiles; with two planes of x by one, which has T times 16 lines.
 template <int E, int T, int PLANES>
 void run_panel(const Gemm& g, int64_t panel, int64_t tile) {
-  constexpr int kRowsEach = kTileRows / kSpanSteps;  // folded at a step
   const int64_t steps = int_steps_of(g.cols);
   constexpr int kTiles = T == 2 && PLANES == 1 ? 2 : 1;
+  constexpr int kRows = kTileRows * T / (PLANES * kTiles);  // of a row tile, at most
+  constexpr int kRowsEach = kRows / kSpanSteps;             // folded at a step
   const auto rows = [&](int64_t t) { return span_rows<PLANES>(g.tile_of(t), g.tiles.height(t), g.cols); };
   const SpanRows<PLANES> x[2] = {rows(tile), rows(tile + kTiles - 1)};
   Panel<E> weights(g.panels + panel * g.panel_bytes, blocks_of(g.cols));
@@ -150,7 +151,7 @@ void run_panel(const Gemm& g, int64_t panel, int64_t tile) {
       if (place * kRowsEach < x[t].height) fold_rows<kRowsEach>(before[t], place * kRowsEach);
     if (place + 1 < kSpanSteps && step < steps) continue;
     for (int t = 0; t < kTiles; t++)
-      for (int64_t row = (place + 1) * kRowsEach; row < kTileRows; row++) fold_rows<1>(before[t], row);
+      for (int64_t row = (place + 1) * kRowsEach; row < kRows; row++) fold_rows<1>(before[t], row);
     store_sums<T>(products);
     zero_sums<T>();
     const int64_t span = done / kSpanSteps;
@@ -160,7 +161,7 @@ void run_panel(const Gemm& g, int64_t panel, int64_t tile) {
     for (int half = 0; half < 2; half++) units[half] = weights.unit(half);
   }
   for (int t = 0; t < kTiles; t++) {
-    fold_rows<kTileRows>(before[t], 0);
+    fold_rows<kRows>(before[t], 0);
     finish(g, sums[t][0], g.tiles.first(tile + t), g.tiles.height(tile + t), panel * kPanelRows, kPanelRows);
   }
 }

@@ -17,6 +17,8 @@ extern const AttentionKernels attention_on_tiles;
 // From here on int8 tiles do more than vpdpbusd; of span4, whose bytes tiles read as they are made, from three rows on.
 constexpr int64_t kManyRows = 4, kManyOfSpan4 = 3;
 
+constexpr int64_t larger_of(int64_t a, int64_t b) { return a > b ? a : b; }
+
 const Kernels* kernels() {
   static const Kernels table = [] {
     Kernels t = *avx512::kernels();
@@ -38,7 +40,7 @@ const Kernels* kernels() {
     t.multiplied[kEncodingQ4] = {kEncodingSpan4, span4_bytes, to_span4};
     t.attention = &attention_on_tiles;
     t.many_rows = kManyRows;
-    t.matmul_scratch_bytes = [](int64_t) { return bf16_scratch_bytes() > span_scratch_bytes() ? bf16_scratch_bytes() : span_scratch_bytes(); };
+    t.matmul_scratch_bytes = [](int64_t) { return larger_of(kUnpackedBytes, larger_of(bf16_scratch_bytes(), span_scratch_bytes())); };
     return t;
   }();
   return &table;

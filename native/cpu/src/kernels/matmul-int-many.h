@@ -12,9 +12,10 @@ namespace pg {
 namespace PG_NS {
 namespace {
 
-#if PG_ISA == 2
+#if PG_ISA >= 2
 
-constexpr int kUnpackedBlocks = kSuperBlocks;
+// Of AVX-512 as many as keep codes in L1: where a visit ends sums wait for products.
+constexpr int kUnpackedBlocks = PG_ISA == 3 ? 2 * kSuperBlocks : kSuperBlocks;
 constexpr int kBandTiles = 16;
 
 template <int E>
@@ -113,7 +114,7 @@ constexpr bool pays_to_unpack(Encoding encoding) { return encoding != kEncodingQ
 template <Encoding E>
 void take_kernel(Kernels& table) {
   table.matmul[E] = {int_gemm<E>, kLayoutInt, 0};
-#if PG_ISA == 2
+#if PG_ISA >= 2
   if constexpr (pays_to_unpack(E)) table.matmul_many[E] = {int_gemm_many<E>, kLayoutInt, 0, kUnpackedFrom};
 #endif
 }

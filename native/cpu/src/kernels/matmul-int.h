@@ -8,7 +8,7 @@
 //          with fused multiply-add agree bit for bit.
 // Tiling   kIntVectors vectors of outputs by up to kIntTileRows rows of x. AVX-512: one vector of 16 outputs x 4 columns per
 //          instruction (vpdpbusd), the whole panel side by side so that a broadcast of x serves two. AVX2: vpmaddubsw, made
-//          safe from saturation (see groups_in_16_bits), half a panel at a time, and from kUnpackedFrom rows on from codes
+//          safe from saturation (see groups_in_16_bits), half a panel at a time. Both from kUnpackedFrom rows on from codes
 //          that are unpacked once (matmul-int-many.h). WebAssembly: half a panel, for a single row the whole.
 //          Accumulators, integer and float, stay in registers.
 // Traffic  codes and factors stream once per row tile; for decode that is once from memory, at 8.5 or 4.5 bits a weight.
@@ -57,9 +57,11 @@ PG_INLINE int32_t load_i32(const void* p) { int32_t v; memcpy(&v, p, 4); return 
 #if PG_ISA == 2
 // Whether codes are multiplied as their lower and their upper nibbles: those of 8 bits, where there is no instruction for them.
 constexpr bool is_split(Codes codes) { return !PG_VNNI && (codes == Codes::kByte || codes == Codes::kIq4); }
+#else
+constexpr bool is_split(Codes) { return false; }
+#endif
 // Bytes that a code becomes where a panel is unpacked for many rows (matmul-int-many.h).
 constexpr int unpacked_planes(Codes codes) { return is_split(codes) ? 2 : 1; }
-#endif
 
 #if PG_ISA == 3
 
@@ -90,13 +92,21 @@ PG_INLINE __m512i load_codes(const uint8_t* codes, int v, int group) {
   return code;
 }
 
+// The codes of a block, as dots reads them.
+template <Codes C>
+void unpack_codes(uint8_t* out, const uint8_t* codes) {
+#pragma GCC unroll 8
+  for (int group = 0; group < 8; group++)
+    for (int v = 0; v < kPanelRows / VL; v++) _mm512_storeu_si512(out + group * 128 + v * 64, load_codes<C>(codes, v, group));
+}
+
 template <Codes C, int Groups>
 PG_INLINE __m512i start_of(int32_t field) {
   if constexpr (offset_of(C) == 0) return _mm512_setzero_si512();
   return _mm512_set1_epi32(start_from<C, Groups>(field));
 }
 
-template <Codes C, int MR, int G0, int G1, bool>
+template <Codes C, int MR, int G0, int G1, bool Unpacked>
 PG_INLINE void dots(vf (&d)[kJoint][MR], const uint8_t* codes, int v, const uint8_t* x, const int32_t* start) {
   __m512i sum[kJoint][MR];
 #pragma GCC unroll 8
@@ -109,7 +119,7 @@ PG_INLINE void dots(vf (&d)[kJoint][MR], const uint8_t* codes, int v, const uint
   for (int group = G0; group < G1; group++) {
     __m512i w[kJoint];
 #pragma GCC unroll 2
-    for (int j = 0; j < kJoint; j++) w[j] = load_codes<C>(codes, v + j, group);
+    for (int j = 0; j < kJoint; j++) w[j] = load_codes<Unpacked ? Codes::kByte : C>(codes, v + j, group);
 #pragma GCC unroll 8
     for (int i = 0; i < MR; i++) {
       const __m512i q = _mm512_set1_epi32(load_i32(x + (group * MR + i) * 4));

@@ -100,10 +100,10 @@ PG_INLINE void take_int_kernels(Kernels& table) {
   take_table_kernels(table);
 }
 
-#if PG_ISA == 2
+#if PG_ISA >= 2
 // For many rows codes are unpacked once: see matmul-int-many.h.
 constexpr int64_t kUnpackedFrom = 32;          // rows
-constexpr int64_t kUnpackedBytes = 28 << 10;  // of scratch
+constexpr int64_t kUnpackedBytes = (PG_ISA == 3 ? 36 : 28) << 10;  // of scratch
 PG_INLINE int64_t unpacked_bytes(int64_t) { return kUnpackedBytes; }
 #endif
 

@@ -34,7 +34,7 @@ const Kernels* kernels() {
     t.matmul_many[kEncodingBf16] = {gemm_bf16_many, kLayoutFloat, 0};
     t.many_rows = kWidenedFrom;
     t.matmul_scratch_bytes = widened_bytes;
-#elif PG_ISA == 2
+#elif PG_ISA >= 2
     t.matmul_scratch_bytes = unpacked_bytes;
 #endif
     t.attention = &attention_kernels;
@@ -52,16 +52,21 @@ const Kernels* kernels() {
 }
 
 #if PG_ISA == 3
-const Kernels* tall_kernels() {
-  static const Kernels table = [] {
+// What the fastest kernels for many rows are differs between processors; bits do not.
+const Kernels* kernels_of(bool is_tall, bool unpacks) {
+  const auto make = [](bool tall, bool unpacked) {
     Kernels t = *kernels();
+    if (!unpacked)
+      for (MatmulKernel& many : t.matmul_many) many = {};
+    if (!tall) return t;
     t.layouts[kLayoutTall] = {kTallTileRows, true, tall_tile_bytes, pack_float};
     t.matmul_many[kEncodingF16] = {gemm_f16_tall, kLayoutTall, 0};
     t.matmul_many[kEncodingBf16] = {gemm_bf16_tall, kLayoutTall, 0};
     t.many_rows = kTallFrom;
     return t;
-  }();
-  return &table;
+  };
+  static const Kernels tables[2][2] = {{make(false, false), make(false, true)}, {make(true, false), make(true, true)}};
+  return &tables[is_tall][unpacks];
 }
 #endif
 
