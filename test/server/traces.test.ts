@@ -35,7 +35,7 @@ async function startCollector() {
   return { spans, paths, url, close: () => new Promise((resolve) => server.close(resolve)) };
 }
 
-const valueOf = ({ attributes }: SentSpan, key: string) => {
+const attributeOf = ({ attributes }: SentSpan, key: string) => {
   const value = attributes.find((attribute) => attribute.key === key)?.value;
   return (
     value?.stringValue ?? value?.doubleValue ?? (value?.intValue === undefined ? undefined : Number(value.intValue))
@@ -64,14 +64,14 @@ test("each request is a span with its tokens and times, below its caller's where
   assert.deepEqual([whole.traceId, whole.parentSpanId, whole.name], [trace, parent, "POST /v1/chat/completions"]);
   assert.deepEqual([streamed.parentSpanId, /^[0-9a-f]{32}$/.test(streamed.traceId)], [undefined, true]);
   for (const span of [whole, streamed]) {
-    assert.equal(valueOf(span, "http.response.status_code"), 200);
-    assert.equal(valueOf(span, "gen_ai.usage.output_tokens"), 3);
-    assert.ok((valueOf(span, "gen_ai.usage.input_tokens") as number) > 3);
+    assert.equal(attributeOf(span, "http.response.status_code"), 200);
+    assert.equal(attributeOf(span, "gen_ai.usage.output_tokens"), 3);
+    assert.ok((attributeOf(span, "gen_ai.usage.input_tokens") as number) > 3);
     const seconds = Number(BigInt(span.endTimeUnixNano) - BigInt(span.startTimeUnixNano)) / 1e9;
-    assert.ok(seconds >= (valueOf(span, "gen_ai.latency.time_to_first_token") as number) && seconds < 200);
+    assert.ok(seconds >= (attributeOf(span, "gen_ai.latency.time_to_first_token") as number) && seconds < 200);
   }
   assert.deepEqual(
-    [valueOf(refused, "http.response.status_code"), valueOf(refused, "error.type")],
+    [attributeOf(refused, "http.response.status_code"), attributeOf(refused, "error.type")],
     [400, "invalid_value"],
   );
   await collector.close();
