@@ -9,6 +9,7 @@ import { extname, join } from "node:path";
 import { after, before, describe, test } from "node:test";
 import type { Browser } from "playwright-core";
 import { openBrowser, openBrowserWithWebGpu, openPage, whyNoBrowser } from "./support/browser.js";
+import { bundledGguf } from "./support/bundled-gguf.js";
 
 const BUNDLE = "dist/browser";
 const skip = existsSync(BUNDLE) ? whyNoBrowser() : "the bundle is not built: node scripts/build-browser.mjs";
@@ -58,6 +59,69 @@ describe("the engine in a browser", { skip }, () => {
       asked.filter((path) => path.endsWith(".safetensors")),
       [],
     );
+  });
+});
+
+describe("files of a model in a browser", { skip }, () => {
+  const whole = bundledGguf();
+  let server: Server;
+  let browser: Browser;
+  let url: string;
+  /** Ranges that were asked for, and how many bytes the server gives before it ends the connection. */
+  const asked: (string | undefined)[] = [];
+  let most = 0;
+
+  before(async () => {
+    server = createServer(async (request, response) => {
+      const path = new URL(request.url!, "http://here").pathname.slice(1);
+      const send = (bytes: Uint8Array | string, status = 200, headers = {}) => {
+        response.writeHead(status, { "Content-Type": TYPES[extname(path)] ?? "application/octet-stream", ...headers });
+        response.end(bytes);
+      };
+      if (path === "api/models/org/tiny/revision/main")
+        return send(JSON.stringify({ siblings: [{ rfilename: "README.md" }, { rfilename: "tiny-Q4_K_M.gguf" }] }));
+      if (path !== "org/tiny/resolve/main/tiny-Q4_K_M.gguf") {
+        const bytes = path.includes("..") ? null : await readFile(path).catch(() => null);
+        return send(bytes ?? "", bytes === null ? 404 : 200);
+      }
+      const { range } = request.headers;
+      asked.push(range);
+      const from = Number(/\d+/.exec(range ?? "0")![0]);
+      const headers = { "Content-Length": whole.length - from, ETag: '"1"' };
+      response.writeHead(range === undefined ? 200 : 206, headers);
+      if (most === 0) return response.end(whole.subarray(from));
+      response.write(whole.subarray(from, from + most), () => setTimeout(() => response.destroy(), 100));
+    });
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
+    browser = await openBrowser();
+  });
+  after(async () => {
+    await browser?.close();
+    server?.close();
+  });
+
+  test("a GGUF file of a hub is gone on with where it was cut short, and kept", async () => {
+    const { page } = await openPage(browser, `${url}docs/guide/chat-in-a-tab.html?model=./nothing`);
+    const create = () =>
+      page.evaluate(async (hub) => {
+        const { createEngine } = await import(`${hub}dist/browser/index.js`);
+        try {
+          const engine = await createEngine({ model: "org/tiny", hub, device: "wasm" });
+          const { text } = await engine.chat("Tell me a story.", { maxTokens: 4, temperature: 0 });
+          await engine.close();
+          return `told: ${text}`;
+        } catch (error) {
+          return error instanceof TypeError ? "cut short" : (error as Error).message;
+        }
+      }, url);
+    most = 100_000;
+    assert.match(await create(), /network error|cut short/);
+    most = 0;
+    const text = await create();
+    assert.match(text, /^told: .*[a-z]/);
+    assert.equal(await create(), text);
+    assert.deepEqual(asked, [undefined, "bytes=100000-"]);
   });
 });
 

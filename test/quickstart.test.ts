@@ -7,9 +7,8 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { after, test } from "node:test";
 import { promisify } from "node:util";
-import { BUNDLED_MODEL } from "../src/config/engine-config.js";
+import { bundledGguf } from "./support/bundled-gguf.js";
 import { freePort } from "./support/free-port.js";
-import { convertToGguf } from "./support/gguf-converter.js";
 import { startProcess } from "./support/served-process.js";
 import { until } from "./support/until.js";
 
@@ -22,23 +21,7 @@ after(() => rmSync(folder, { recursive: true }));
 mkdirSync(join(folder, "node_modules"));
 for (const name of ["zod", "express"]) symlinkSync(resolve("node_modules", name), join(folder, "node_modules", name));
 symlinkSync(resolve("."), join(folder, "node_modules", "pagoda"));
-const read = (name: string) => JSON.parse(readFileSync(join(BUNDLED_MODEL, name), "utf8"));
-const { model, added_tokens } = read("tokenizer.json") as {
-  model: { vocab: Record<string, number>; merges: [string, string][] };
-  added_tokens: { content: string }[];
-};
-const tokens = Object.keys(model.vocab).sort((a, b) => model.vocab[a]! - model.vocab[b]!);
-const special = added_tokens.map(({ content }) => content);
-const keys = {
-  "tokenizer.ggml.model": "gpt2",
-  "tokenizer.ggml.pre": "gpt-2",
-  "tokenizer.ggml.tokens": tokens,
-  "tokenizer.ggml.token_type": tokens.map((token) => (special.includes(token) ? 3 : 1)),
-  "tokenizer.ggml.merges": model.merges.map((pair) => pair.join(" ")),
-  "tokenizer.ggml.eos_token_id": 0,
-  "tokenizer.chat_template": (read("tokenizer_config.json") as { chat_template: string }).chat_template,
-};
-writeFileSync(join(folder, "model.gguf"), convertToGguf(BUNDLED_MODEL, "q8_0", false, undefined, [], keys));
+writeFileSync(join(folder, "model.gguf"), bundledGguf());
 
 /** The block of the page that has this line. */
 function blockWith(language: "sh" | "ts", words: string): string {

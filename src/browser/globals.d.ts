@@ -7,19 +7,38 @@ interface WebWorker {
   terminate(): void;
 }
 
-interface WebCache {
-  match(url: string): Promise<Response | undefined>;
-  put(url: string, response: Response): Promise<void>;
+interface WebSyncFile {
+  getSize(): number;
+  read(to: Uint8Array, options: { at: number }): number;
+  write(from: Uint8Array, options: { at: number }): number;
+  truncate(size: number): void;
+  flush(): void;
+  close(): void;
+}
+
+interface WebFileHandle {
+  getFile(): Promise<Blob>;
+  createSyncAccessHandle(): Promise<WebSyncFile>;
+}
+
+/** A folder of the browser's private file system. */
+interface WebFolder {
+  getDirectoryHandle(name: string, options: { create: boolean }): Promise<WebFolder>;
+  getFileHandle(name: string, options?: { create: boolean }): Promise<WebFileHandle>;
+  removeEntry(name: string, options?: { recursive: boolean }): Promise<void>;
 }
 
 interface BrowserScope {
   readonly location: { readonly href: string };
   readonly Worker: new (url: URL, options: { type: "module" }) => WebWorker;
-  /** Absent where the page is not served securely. */
-  readonly caches?: { open(name: string): Promise<WebCache>; delete(name: string): Promise<boolean> };
   /** Whether memory may be shared between threads. */
   readonly crossOriginIsolated?: boolean;
-  readonly navigator: { readonly hardwareConcurrency: number; readonly gpu?: unknown };
+  readonly navigator: {
+    readonly hardwareConcurrency: number;
+    readonly gpu?: unknown;
+    /** Absent where the page is not served securely. */
+    readonly storage?: { getDirectory(): Promise<WebFolder> };
+  };
 }
 
 /** Of a worker. */

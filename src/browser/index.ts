@@ -9,15 +9,22 @@ import { HostedEngine } from "../engine/client/hosted-engine.js";
 import type { FromEngine } from "../engine/messages.js";
 import type { Engine } from "../engine/types.js";
 import type { BrowserMessage, BrowserStart } from "./engine-worker.js";
-import { deleteModels, type FetchProgress } from "./model-files.js";
-import { writeFileSync } from "./node/fs.js";
+import { forgetFiles } from "./kept-files.js";
+import type { FetchProgress } from "./model-files.js";
+import { inMemory, writeFileSync } from "./node/fs.js";
 
 export type * from "../engine/types.js";
-export { deleteModels };
+/** Forgets every model that was kept. */
+export { forgetFiles as deleteModels };
 
 export interface BrowserEngineOptions extends Partial<Omit<EngineConfig, "model" | "device" | "worker" | "cacheDir">> {
-  /** Where the model's folder is: safetensors, tokenizer and configs under it. */
+  /**
+   * The URL of a folder with safetensors, tokenizer and configs, or of a GGUF file; relative ones begin with "/" or ".". Or a model of the hub:
+   * ORG/NAME[@REVISION][:FILE or QUANTISATION].
+   */
   readonly model: string;
+  /** Another hub than Hugging Face's. */
+  readonly hub?: string;
   /** auto: WebGPU where the browser has it on a GPU, else wasm. Default: auto. */
   readonly device?: "auto" | "webgpu" | "wasm";
   readonly onFetch?: FetchProgress;
@@ -30,11 +37,11 @@ export async function createEngine({
   onFetch,
   onProgress,
   device = "auto",
+  hub = "",
   ...options
 }: BrowserEngineOptions): Promise<Engine> {
-  const url = new URL(options.model, (globalThis as unknown as BrowserScope).location.href).href;
-  const path = `/models/${new URL(url).pathname.replace(/\/$/, "").split("/").at(-1) ?? "model"}`;
-  const config = engineConfig({ ...options, model: path, device, worker: true });
+  const asked = engineConfig({ ...options, device, worker: true });
+  let config = asked;
   const { Worker } = globalThis as unknown as BrowserScope;
   const worker = new Worker(new URL("./engine-worker.js", import.meta.url), { type: "module" });
   const early: FromEngine[] = [];
@@ -45,14 +52,19 @@ export async function createEngine({
       const message = data as BrowserMessage | FromEngine;
       if (message.type === "fetch") onFetch?.(message.file, message.done, message.total);
       else if (message.type === "files") {
-        for (const [name, bytes] of message.files) writeFileSync(`${path}/${name}`, bytes);
+        for (const { path, bytes, size } of message.files) writeFileSync(path, inMemory(bytes, size));
+        config = { ...asked, model: message.path };
         resolve();
       } else if (message.type === "dead" && early.length === 0) {
         reject(errorFor(message.error.code, message.error.details));
         listener(message);
       } else listener(message);
     };
-    worker.postMessage({ url, config } satisfies BrowserStart);
+    worker.postMessage({
+      base: (globalThis as unknown as BrowserScope).location.href,
+      hub,
+      config: asked,
+    } satisfies BrowserStart);
   });
   const host: EngineHost = {
     post: (message) => worker.postMessage(message),

@@ -1,12 +1,50 @@
 // As much of Node's Buffer as the formats and tokenizers use, and setImmediate, as globals.
 
 class BrowserBuffer extends Uint8Array {
-  override toString(encoding = "utf8"): string {
-    return new TextDecoder(encoding).decode(this);
+  readonly #view = new DataView(this.buffer, this.byteOffset);
+
+  override toString(encoding = "utf8", from = 0, to = this.length): string {
+    return new TextDecoder(encoding).decode(this.subarray(from, to));
+  }
+
+  readUInt8(at = 0): number {
+    return this[at]!;
+  }
+
+  readInt8(at = 0): number {
+    return this.#view.getInt8(at);
+  }
+
+  readUInt16LE(at = 0): number {
+    return this.#view.getUint16(at, true);
+  }
+
+  readInt16LE(at = 0): number {
+    return this.#view.getInt16(at, true);
+  }
+
+  readUInt32LE(at = 0): number {
+    return this.#view.getUint32(at, true);
+  }
+
+  readInt32LE(at = 0): number {
+    return this.#view.getInt32(at, true);
+  }
+
+  readFloatLE(at = 0): number {
+    return this.#view.getFloat32(at, true);
+  }
+
+  readDoubleLE(at = 0): number {
+    return this.#view.getFloat64(at, true);
   }
 
   readBigUInt64LE(at = 0): bigint {
-    return new DataView(this.buffer, this.byteOffset).getBigUint64(at, true);
+    return this.#view.getBigUint64(at, true);
+  }
+
+  readBigInt64LE(at = 0): bigint {
+    return this.#view.getBigInt64(at, true);
   }
 
   readUIntBE(at: number, bytes: number): number {

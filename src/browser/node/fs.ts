@@ -1,14 +1,33 @@
-// Files as the formats read them, in memory: what a page has fetched stands where a model folder would.
+// Files as the formats read them: what a page has fetched, in memory or in the browser's file system, stands where a model folder would.
 
 type Stat = { readonly size: number; isFile(): boolean; isDirectory(): boolean; isFIFO(): boolean };
 
-const files = new Map<string, Uint8Array>();
-const open = new Map<number, Uint8Array>();
+/** A file that is read in pieces. */
+export interface FileSource {
+  readonly size: number;
+  /** Fills `to` with the bytes from `at` on, as far as there are any; returns how many. */
+  read(to: Uint8Array, at: number): number;
+}
+
+const files = new Map<string, FileSource>();
+const open = new Map<number, FileSource>();
 let numOpened = 2;
 
 /** Puts a file there. */
-export function writeFileSync(path: string, bytes: Uint8Array): void {
-  files.set(path, bytes);
+export function writeFileSync(path: string, content: Uint8Array | FileSource): void {
+  files.set(path, content instanceof Uint8Array ? inMemory(content) : content);
+}
+
+/** `size`: of the file whose first bytes these are; what is behind them cannot be read. */
+export function inMemory(bytes: Uint8Array, size = bytes.length): FileSource {
+  return {
+    size,
+    read(to, at) {
+      const from = bytes.subarray(at, at + to.length);
+      to.set(from);
+      return from.length;
+    },
+  };
 }
 
 export function existsSync(path: string): boolean {
@@ -21,19 +40,22 @@ export function readdirSync(path: string): string[] {
 }
 
 export function statSync(path: string, options: { throwIfNoEntry?: boolean } = {}): Stat | undefined {
-  const bytes = files.get(path);
-  if (bytes !== undefined) return statOf(bytes);
+  const file = files.get(path);
+  if (file !== undefined) return statOf(file);
   if (isFolder(path)) return { size: 0, isFile: () => false, isDirectory: () => true, isFIFO: () => false };
   if (options.throwIfNoEntry === false) return undefined;
   throw absent(path);
 }
 
 export function readFileSync(path: string): string {
-  return new TextDecoder().decode(bytesOf(path));
+  const file = fileAt(path);
+  const bytes = new Uint8Array(file.size);
+  file.read(bytes, 0);
+  return new TextDecoder().decode(bytes);
 }
 
 export function openSync(path: string): number {
-  open.set(++numOpened, bytesOf(path));
+  open.set(++numOpened, fileAt(path));
   return numOpened;
 }
 
@@ -42,9 +64,7 @@ export function fstatSync(fd: number): Stat {
 }
 
 export function readSync(fd: number, to: Uint8Array, offset: number, length: number, position: number): number {
-  const from = open.get(fd)!.subarray(position, position + length);
-  to.set(from, offset);
-  return from.length;
+  return open.get(fd)!.read(to.subarray(offset, offset + length), position);
 }
 
 export function closeSync(fd: number): void {
@@ -65,10 +85,10 @@ export {
   never as writeSync,
 };
 
-function bytesOf(path: string): Uint8Array {
-  const bytes = files.get(path);
-  if (bytes === undefined) throw absent(path);
-  return bytes;
+function fileAt(path: string): FileSource {
+  const file = files.get(path);
+  if (file === undefined) throw absent(path);
+  return file;
 }
 
 function isFolder(path: string): boolean {
@@ -76,8 +96,8 @@ function isFolder(path: string): boolean {
   return false;
 }
 
-function statOf(bytes: Uint8Array): Stat {
-  return { size: bytes.length, isFile: () => true, isDirectory: () => false, isFIFO: () => false };
+function statOf({ size }: FileSource): Stat {
+  return { size, isFile: () => true, isDirectory: () => false, isFIFO: () => false };
 }
 
 function absent(path: string): Error {

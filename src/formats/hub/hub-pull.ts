@@ -12,7 +12,7 @@ import { withLock } from "./file-lock.js";
 import { isOffline, notFound, requireSpec } from "./hub.js";
 import { type Environment, hubCachePath, repoFolder } from "./hub-cache.js";
 import { fetchBlob, type HubFile } from "./hub-fetch.js";
-import { chooseFiles, type HubSpec } from "./hub-spec.js";
+import { chooseFiles, HUB_URL, type HubSpec } from "./hub-spec.js";
 import { hubToken } from "./hub-token.js";
 
 /** How a model is fetched. */
@@ -127,7 +127,7 @@ function bytesOf(files: readonly HubFile[]): number {
 }
 
 function connect(env: Environment, signal: AbortSignal | undefined): Hub {
-  const hubUrl = (env.HF_ENDPOINT || "https://huggingface.co").replace(/\/+$/, "");
+  const hubUrl = (env.HF_ENDPOINT || HUB_URL).replace(/\/+$/, "");
   if (!/^https?:\/\/[^/]/.test(hubUrl)) {
     throw new ConfigError("invalid_option", {
       param: "HF_ENDPOINT",

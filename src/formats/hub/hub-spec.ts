@@ -14,6 +14,8 @@ export interface HubSpec {
   readonly text: string;
 }
 
+export const HUB_URL = "https://huggingface.co";
+
 const NAME = "[A-Za-z0-9][A-Za-z0-9._-]{0,95}";
 const SPEC = new RegExp(`^((?:${NAME}/)?${NAME})(?:@([A-Za-z0-9][A-Za-z0-9._/-]*))?(?::([^:\\\\]+))?$`);
 
