@@ -88,8 +88,9 @@ async function readAll(stream: Generation): Promise<void> {
   }
 }
 
+/** Asked seldom: the answer is work of the thread that is measured. */
 async function until(engine: Engine, isThere: (stats: EngineStats) => boolean): Promise<void> {
-  while (!isThere(await engine.stats())) await new Promise((resolve) => setTimeout(resolve, 10));
+  while (!isThere(await engine.stats())) await new Promise((resolve) => setTimeout(resolve, 100));
 }
 
 async function reading(engine: Engine) {

@@ -1,5 +1,8 @@
 // Small integer arithmetic used everywhere.
 
+/** Behind every position: an infinity would be a number in a box of its own, in each request. */
+export const NEVER = 2 ** 31 - 1;
+
 export function ceilDiv(a: number, b: number): number {
   return Math.ceil(a / b);
 }

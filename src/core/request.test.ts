@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { RequestId } from "./ids.js";
+import { NEVER } from "./math.js";
 import { Request, type RequestInit } from "./request.js";
 import { SAMPLING_DEFAULTS } from "./sampling.js";
 
@@ -18,9 +19,15 @@ test("what is not said of a request is plain; what is said is kept", () => {
   assert.deepEqual(plain, {
     ...{ id: "a", priority: 0, salt: "", client: "", arrivalMs: 0, sampleIndex: 0, readsCache: true, isAtomic: false },
     ...{
-      secondStart: Number.POSITIVE_INFINITY,
+      secondStart: NEVER,
       promptLen: 3,
       maxLength: 8,
+      minLength: 3,
+      asksAnswer: true,
+      endsLoops: false,
+      numTop: -1,
+      penalizedFrom: 3,
+      hasBegun: false,
       canRunAhead: false,
       runsAhead: false,
       owner: null,
@@ -44,7 +51,7 @@ test("what is not said of a request is plain; what is said is kept", () => {
       numTried: 0,
       numDrafts: 0,
       numRewound: 0,
-      stateEnd: Number.POSITIVE_INFINITY,
+      stateEnd: NEVER,
       supply: null,
     },
     ...{ numSharedPages: 0, hashes: new Int32Array(0), numHashedPages: 0, pendingSnapshots: [], lastSnapshotEnd: 0 },
@@ -52,6 +59,12 @@ test("what is not said of a request is plain; what is said is kept", () => {
     ...{ numCached: 0, numChunks: 0, numSteps: 0, numPreemptions: 0 },
     ...{ acceptedMs: -1, firstScheduledMs: -1, firstTokenMs: -1, finishedMs: -1 },
   });
+  const sampling2 = { ...sampling, maxTokens: 0, minTokens: 2, loopCount: 3, logprobs: 4, repetitionPenalty: 1.1 };
+  const asked = request({ sampling: sampling2 });
+  assert.deepEqual(
+    [asked.asksAnswer, asked.minLength, asked.endsLoops, asked.numTop, asked.penalizedFrom],
+    [false, 5, true, 4, 0],
+  );
   const said = {
     ...{ priority: 3, salt: "s", client: "c", arrivalMs: 4, sampleIndex: 2, readsCache: false, isAtomic: true },
     ...{ secondStart: 1, runsAhead: true, media: [{ start: 1, end: 2, id: new Int32Array(4) }] },
@@ -130,4 +143,16 @@ test("of what was found in the cache, no more than the prompt counts for it", ()
     one.numCached = numCached;
     assert.equal(one.numCachedPrompt, counted);
   }
+});
+
+test("a table's head is one view until it is of another length, also where the table has grown", () => {
+  const [table] = request().tables;
+  table!.pages.set([5, 6, 7]);
+  const head = table!.headOf(2);
+  assert.deepEqual([[...head], table!.headOf(2) === head], [[5, 6], true]);
+  table!.pages[1] = 9;
+  assert.deepEqual([...head], [5, 9]);
+  table!.reserve(40);
+  table!.pages[1] = 4;
+  assert.deepEqual([...table!.headOf(2)], [5, 4]);
 });

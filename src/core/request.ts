@@ -16,8 +16,9 @@
 // States of recurrent layers cannot go back to a token before the last. A row with guesses leaves them in front of its guesses (stateEnd), and
 // the next row begins there: it computes what was accepted once more (numRewound).
 
+import { penalizedFrom } from "./draws.js";
 import type { RequestId } from "./ids.js";
-import { ceilDiv } from "./math.js";
+import { ceilDiv, NEVER } from "./math.js";
 import { type MediumSpan, NO_MEDIA } from "./media.js";
 import type { SamplingParams } from "./sampling.js";
 
@@ -86,42 +87,11 @@ export interface MediaSupply {
 const NO_HASHES = new Int32Array(0);
 
 export class Request {
-  readonly id: RequestId;
-  readonly sampling: SamplingParams;
-  readonly priority: number;
-  readonly salt: string;
-  readonly client: string;
-  readonly arrivalMs: number;
-  readonly promptLen: number;
-  readonly sampleIndex: number;
-  readonly readsCache: boolean;
-  readonly isAtomic: boolean;
-  readonly secondStart: number;
-  readonly media: readonly MediumSpan[];
-  /** Prompt and answer have at most this many tokens. */
-  readonly maxLength: number;
-  /** The device can choose its tokens without the host. */
-  readonly canRunAhead: boolean;
-  /** Its tokens are pending while a flight computes them. Not while there may be guesses for it: a drafter must know the last token. */
-  runsAhead: boolean;
-  /** Guesses that a step may try for it. */
-  readonly maxDrafts: number;
-  readonly prediction: readonly number[] | null;
-  readonly draftsByModel: boolean;
-  /** -1: it has no adapter. */
-  readonly adapterSlot: number;
-  readonly sharesAnswers: boolean;
+  // What every step looks at comes first: it lies together in memory, and a step of hundreds of requests waits for lines of that.
 
   /** What the engine keeps of it; nobody below looks at it. */
   owner: object | null = null;
-  /** Says whether its next token can be chosen; one that is not ready sits the step out. null: always. */
-  readiness: Readiness | null = null;
-  /** Of media whose rows are made on the way; null: there are none. */
-  supply: MediaSupply | null = null;
-
   state: RequestState = "waiting";
-  finishReason: FinishReason | null = null;
-
   /** Prompt and generated tokens; only the first numTokens are known, and references to pending ones follow (`addPlaceholder`). */
   tokens: Int32Array;
   numTokens: number;
@@ -131,12 +101,42 @@ export class Request {
   numInFlight = 0;
   /** Tokens that flights under way will give it. */
   numPending = 0;
-  /** Where the row in flight leaves the states of recurrent layers; Infinity: at its end. */
-  stateEnd = Number.POSITIVE_INFINITY;
+  /** Where the row in flight leaves the states of recurrent layers; NEVER: at its end. */
+  stateEnd = NEVER;
   /** Tokens from numComputed on that were computed before; the states are in front of them. */
   numRewound = 0;
   /** Guesses behind its tokens that a flight under way tries. */
   numDrafted = 0;
+  /** Guesses that a step may try for it. */
+  readonly maxDrafts: number;
+  /** Its tokens are pending while a flight computes them. Not while there may be guesses for it: a drafter must know the last token. */
+  runsAhead: boolean;
+  /** Says whether its next token can be chosen; one that is not ready sits the step out. null: always. */
+  readiness: Readiness | null = null;
+  /** Of media whose rows are made on the way; null: there are none. */
+  supply: MediaSupply | null = null;
+  readonly promptLen: number;
+  /** Prompt and answer have at most this many tokens. */
+  readonly maxLength: number;
+  /** Until it has more tokens than this, none ends it. */
+  readonly minLength: number;
+  /** false: it is over when its prompt is computed. */
+  readonly asksAnswer: boolean;
+  /** An answer that repeats itself is ended. */
+  readonly endsLoops: boolean;
+  /** Alternatives to report for each token; -1: no log-probabilities. */
+  readonly numTop: number;
+  /** Its first token is out. */
+  hasBegun = false;
+  /** The first token that penalties are about. */
+  readonly penalizedFrom: number;
+  readonly isAtomic: boolean;
+  readonly secondStart: number;
+  /** -1: it has no adapter. */
+  readonly adapterSlot: number;
+  /** The last step that gave it tokens; until then, the step in which it arrived. Owned by the scheduler. */
+  lastServedStep = 0;
+  numSteps = 0;
 
   // --- owned by the cache manager ---
   /** One per cache group of the model. */
@@ -151,10 +151,25 @@ export class Request {
   /** Boundary of the last snapshot taken among its generated tokens; 0: none. */
   lastSnapshotEnd = 0;
 
+  // --- what it is, looked at when it comes and when it goes ---
+  readonly id: RequestId;
+  readonly sampling: SamplingParams;
+  readonly priority: number;
+  readonly salt: string;
+  readonly client: string;
+  readonly arrivalMs: number;
+  readonly sampleIndex: number;
+  readonly readsCache: boolean;
+  readonly media: readonly MediumSpan[];
+  /** The device can choose its tokens without the host. */
+  readonly canRunAhead: boolean;
+  readonly prediction: readonly number[] | null;
+  readonly draftsByModel: boolean;
+  readonly sharesAnswers: boolean;
+  finishReason: FinishReason | null = null;
+
   /** Order of arrival: breaks ties of priority and survives preemption. Owned by the scheduler. */
   arrivalOrder = 0;
-  /** The last step that gave it tokens; until then, the step in which it arrived. Owned by the scheduler. */
-  lastServedStep = 0;
   /** Another client may make it yield once it has so many tokens: after a preemption, as many more as it had to compute again. */
   preemptibleFrom = 0;
   /** Tokens of requests that came later and were let in before it, while its client had none running. */
@@ -166,7 +181,6 @@ export class Request {
   /** Tokens it took from the cache instead of computing them; those found again after a preemption do not count. */
   numCached = 0;
   numChunks = 0;
-  numSteps = 0;
   numPreemptions = 0;
   /** Steps in which guesses were tried, the guesses, and those that became tokens. */
   numDrafts = 0;
@@ -187,10 +201,15 @@ export class Request {
     this.sampleIndex = init.sampleIndex ?? 0;
     this.readsCache = init.readsCache ?? true;
     this.isAtomic = init.isAtomic ?? false;
-    this.secondStart = init.secondStart ?? Number.POSITIVE_INFINITY;
+    this.secondStart = init.secondStart ?? NEVER;
     this.media = init.media ?? NO_MEDIA;
     this.promptLen = init.prompt.length;
-    this.maxLength = Math.min(init.maxLength ?? Number.POSITIVE_INFINITY, this.promptLen + init.sampling.maxTokens);
+    this.maxLength = Math.min(init.maxLength ?? NEVER, this.promptLen + init.sampling.maxTokens);
+    this.minLength = this.promptLen + init.sampling.minTokens;
+    this.asksAnswer = init.sampling.maxTokens > 0;
+    this.endsLoops = init.sampling.loopCount > 1;
+    this.numTop = init.sampling.logprobs ?? -1;
+    this.penalizedFrom = penalizedFrom(init.sampling, this.promptLen);
     this.maxDrafts = init.maxDrafts ?? 0;
     this.prediction = init.prediction ?? null;
     this.draftsByModel = init.draftsByModel ?? false;
@@ -241,7 +260,7 @@ export class Request {
       this.numRewound = this.numComputed - this.stateEnd;
       this.numComputed = this.stateEnd;
     }
-    this.stateEnd = Number.POSITIVE_INFINITY;
+    this.stateEnd = NEVER;
   }
 
   /** The flight under way draws nothing for it: its last token is computed once more, behind that flight. */
@@ -283,8 +302,9 @@ export class Request {
  * Full and latent groups hold everything (first is 0). A state group has one "page": the slot of the request's working state.
  */
 export class PageTable {
-  /** Only [first, numPages) count; entries before `first` are the null page. */
+  /** Only [first, numPages) count; entries before `first` are the null page. Replaced by reserve() alone. */
   pages: Int32Array = new Int32Array(8);
+  #head = this.pages;
   first = 0;
   numPages = 0;
 
@@ -292,11 +312,17 @@ export class PageTable {
     return this.numPages - this.first;
   }
 
+  /** pages[0 .. count), the same view for as long as there are no more: a step reads every row's. */
+  headOf(count: number): Int32Array {
+    if (this.#head.length !== count) this.#head = this.pages.subarray(0, count);
+    return this.#head;
+  }
+
   reserve(capacity: number): void {
     if (capacity <= this.pages.length) return;
     const grown = new Int32Array(Math.max(capacity, this.pages.length * 2));
     grown.set(this.pages);
-    this.pages = grown;
+    this.pages = this.#head = grown;
   }
 
   clear(): void {
@@ -357,14 +383,13 @@ export function hasWaitedLonger(a: Request, b: Request): boolean {
 }
 
 /** It asks for no answer: it is over when its prompt is computed. */
-export function endsWithPrompt({ sampling }: Request): boolean {
-  return sampling.maxTokens === 0;
+export function endsWithPrompt({ asksAnswer }: Request): boolean {
+  return !asksAnswer;
 }
 
 /** The first token of a call with several samples: the others begin from the same logits. */
 export function isForking(request: Request): boolean {
-  const { sampling, sampleIndex, numGenerated } = request;
-  return sampling.n > 1 && sampleIndex === 0 && numGenerated === 0 && !endsWithPrompt(request);
+  return request.numGenerated === 0 && request.sampleIndex === 0 && request.sampling.n > 1 && !endsWithPrompt(request);
 }
 
 /** Further samples that begin when the request is computed up to `end`: each is a draw from the same logits. */

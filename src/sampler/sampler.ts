@@ -1,7 +1,7 @@
 // From requests to draws: what a request asked for lies in its row on the device, which edits the logits and draws. Only a caller's hook
 // needs the logits on the host; such a token is chosen here by the same rule.
 
-import { Draws, FLAG, MAX_TOP_LOGPROBS, penalizedFrom } from "../core/draws.js";
+import { Draws, FLAG, MAX_TOP_LOGPROBS } from "../core/draws.js";
 import { errorFor } from "../core/errors.js";
 import type { Request } from "../core/request.js";
 import { createSampled, NO_ROWS, type Sampled, sampleRow } from "../core/sample-row.js";
@@ -84,7 +84,7 @@ export class Sampler {
   /** The device will have the request's row with all penalised tokens before `position`; those that it has not are listed with the draw to come. */
   #keep(draws: Draws, request: Request, row: KeptRow, flags: number, position: number): void {
     if (flags === 0) return;
-    const count = (flags & FLAG.penalties) === 0 ? 0 : position - penalizedFrom(request.sampling, request.promptLen);
+    const count = (flags & FLAG.penalties) === 0 ? 0 : position - request.penalizedFrom;
     if (this.#table.take(row, count + request.numDrafted)) draws.keepRow(row.at, row.words);
     row.numBefore = row.count;
     if (row.at >= 0) row.count = count;
@@ -99,10 +99,9 @@ export class Sampler {
     position: number,
     numHeld: number,
   ): void {
-    const { sampling, promptLen, tokens } = request;
     const flags = flagsAt(state, request, position);
-    draws.add(placeOf(draws, state.row, flags), logitRow, position, sampleIndex, flags, sampling.logprobs ?? -1);
-    if ((flags & FLAG.penalties) !== 0) draws.setTokens(tokens, penalizedFrom(sampling, promptLen) + numHeld, position);
+    draws.add(placeOf(draws, state.row, flags), logitRow, position, sampleIndex, flags, request.numTop);
+    if ((flags & FLAG.penalties) !== 0) draws.setTokens(request.tokens, request.penalizedFrom + numHeld, position);
   }
 
   /** Chooses the next token of a request with a hook, or with rules that are the host's. Throws when every token is forbidden, and what a constraint or hook throws. */
@@ -146,9 +145,9 @@ export function hostHook(
 }
 
 /** What a draw takes of the row: until enough tokens are out, what ends the answer is forbidden. */
-function flagsAt({ row }: SamplingState, { sampling, promptLen }: Request, position: number): number {
-  const flags = position - promptLen < sampling.minTokens ? row.flags | FLAG.stops : row.flags;
-  return position === penalizedFrom(sampling, promptLen) ? flags & ~FLAG.penalties : flags;
+function flagsAt({ row }: SamplingState, { minLength, penalizedFrom }: Request, position: number): number {
+  const flags = position < minLength ? row.flags | FLAG.stops : row.flags;
+  return position === penalizedFrom ? flags & ~FLAG.penalties : flags;
 }
 
 /** A draw that takes nothing of it has no use for a row. */

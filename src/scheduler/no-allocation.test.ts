@@ -45,7 +45,7 @@ async function checkHeap(numClients: number, isOneWaiting: boolean): Promise<voi
     const tokens = new Int32Array(Math.max(request.tokens.length, pagesPerRow * pageSize));
     tokens.set(request.tokens);
     request.tokens = tokens;
-    request.tables[0]!.pages = new Int32Array(Math.max(pagesPerRow, pagesPerPrompt));
+    request.tables[0]!.reserve(Math.max(pagesPerRow, pagesPerPrompt));
     scheduler.add(request);
   }
   if (isOneWaiting) {

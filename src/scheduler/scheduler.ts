@@ -42,6 +42,8 @@ export class Scheduler {
   /** null: chunks and decodes share a step. */
   readonly #alternating: AlternatingSteps | null;
   readonly #worth = new StepWorth();
+  /** Some request may have had guesses. */
+  #hasDrafted = false;
   #lastLandedMs = 0;
   /** The prompt whose turn it was got nothing in the last step, for decodes had used up the budget. */
   #owesPrompt = false;
@@ -98,6 +100,7 @@ export class Scheduler {
     this.#admission.add(request);
     // As if served by the last step: a newcomer is behind the prompts that step left out, and ahead of none.
     request.lastServedStep = this.#builder.number - 1;
+    if (request.maxDrafts > 0) this.#hasDrafted = true;
   }
 
   /** A chunk that may not be cut must fit into one. */
@@ -117,7 +120,7 @@ export class Scheduler {
     this.#builder.begin(step, this.#clock());
     // Nobody is preempted while a flight is under way: what lands may end a request and free the pages that are short.
     const isInFlight = !this.#inFlight.isEmpty;
-    if (isInFlight && this.#leavesMany()) return null;
+    if (isInFlight && this.#hasDrafted && this.#leavesMany()) return null;
     const admission = this.#admission;
     if (!admission.secure(step, isInFlight, this.#policy()) || !admission.admitUrgent(step, isInFlight)) return null;
     if (!this.#policy().admit(step, isInFlight)) return null;

@@ -103,9 +103,9 @@ export class StepBuilder {
       if (isRewound) this.#stopAtPage(request, queryLen);
       this.#cache.states.snapshot(request, Math.min(request.numComputed, request.stateEnd));
     }
-    request.numSteps++;
+    const isFirst = request.numSteps++ === 0;
     request.lastServedStep = this.number;
-    if (request.firstScheduledMs < 0) request.firstScheduledMs = this.#nowMs;
+    if (isFirst && request.firstScheduledMs < 0) request.firstScheduledMs = this.#nowMs;
   }
 
   /** Row `row` tries `count` guesses beside its token, in budget and pages that no row needs. */

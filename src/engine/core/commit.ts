@@ -245,9 +245,12 @@ export class Commit {
       return;
     }
     request.cut(numBefore + count);
-    if (request.firstTokenMs < 0) request.firstTokenMs = this.#parts.clock();
+    if (!request.hasBegun) {
+      request.hasBegun = true;
+      request.firstTokenMs = this.#parts.clock();
+    }
     this.#recorder.countGenerated(count);
-    this.#addTokens(sampled, first, count, request.sampling.logprobs);
+    this.#addTokens(sampled, first, count, request.numTop);
     const promptLogprobs = request.numGenerated === count ? session.promptLogprobs : null;
     if (finishReason !== null) {
       const token = sampled.ids[first + count - 1]!;
@@ -257,12 +260,12 @@ export class Commit {
     } else this.#outputs.addRow(session.handle, promptLogprobs === null ? null : { promptLogprobs });
   }
 
-  /** Entries of what was sampled; with as many alternatives as were asked for and found, null: without log-probabilities. */
-  #addTokens(sampled: Sampled, first: number, count: number, numTop: number | null): void {
+  /** Entries of what was sampled; with as many alternatives as were asked for and found, -1: without log-probabilities. */
+  #addTokens(sampled: Sampled, first: number, count: number, numTop: number): void {
     const outputs = this.#outputs;
     for (let i = first; i < first + count; i++) {
       outputs.addToken(sampled.ids[i]!);
-      if (numTop === null) continue;
+      if (numTop < 0) continue;
       outputs.addLogprob(sampled.ids[i]!, sampled.logprobs[i]!);
       for (let t = i * MAX_TOP_LOGPROBS; t < i * MAX_TOP_LOGPROBS + numTop; t++) {
         if (sampled.topIds[t]! >= 0) outputs.addLogprob(sampled.topIds[t]!, sampled.topLogprobs[t]!);
@@ -360,9 +363,9 @@ function endAfter(
   if (constraint !== null && !isStopId && !constraint.accept(token, isFollowed)) {
     throw new Error(`the constraint refuses the chosen token ${token}`);
   }
-  const isStop = isStopId && numTokens - request.promptLen > request.sampling.minTokens;
+  const isStop = isStopId && numTokens > request.minLength;
   if (isStop || constraint?.isDone() === true) return "stop";
-  return numTokens >= request.maxLength || loops(request, numTokens) ? "length" : null;
+  return numTokens >= request.maxLength || (request.endsLoops && loops(request, numTokens)) ? "length" : null;
 }
 
 /** Whether the answer, of so many tokens with its prompt, repeats itself more often than it may. */

@@ -5,6 +5,7 @@
 
 import { Batch } from "../../core/batch.js";
 import { NULL_PAGE } from "../../core/ids.js";
+import { ceilDiv, NEVER } from "../../core/math.js";
 import { endsWithPrompt, forksAt } from "../../core/request.js";
 import { SAMPLING } from "../../core/sampling.js";
 import type { Device, StagedBatch, Tensor, TokenBuffer } from "../../device/device.js";
@@ -131,33 +132,27 @@ export class Flight {
     const givesToken = kind === "generate" && end >= request.numTokens && !endsWithPrompt(request);
     // Of its last token and its drafts, or all that its prompt logprobs still lack.
     const { numDrafted } = request;
-    let logitsFrom = givesToken ? end - 1 - numDrafted : Number.POSITIVE_INFINITY;
+    let logitsFrom = givesToken ? end - 1 - numDrafted : NEVER;
     if (promptLogprobs !== null) logitsFrom = Math.min(logitsFrom, promptLogprobs.length - 1);
     const { tables } = request;
     const state = this.#stateGroup < 0 ? -1 : tables[this.#stateGroup]!.pages[0]!;
     const start = step.starts[row]!;
     const stateLen = Math.min(end, request.stateEnd) - start;
-    batch.addRow(request.tokens, start, step.queryLens[row]!, tables[0]!.pages, logitsFrom, state, stateLen);
-    for (let g = 1; g < batch.groups.length; g++) batch.addPages(g, tables[g]!.pages);
+    const numPages = ceilDiv(end, batch.pageSize);
+    batch.addRow(request.tokens, start, step.queryLens[row]!, tables[0]!.headOf(numPages), logitsFrom, state, stateLen);
+    for (let g = 1; g < batch.groups.length; g++) batch.addPages(g, tables[g]!.headOf(numPages));
     batch.adapterSlots[row] = request.adapterSlot;
     if (request.isAtomic) batch.setVisibleEnd(end, 0, end);
-    batch.setTokenType(request.secondStart);
-    this.rowOfLogit.fill(row, firstLogit, batch.numLogitRows);
+    if (end > request.secondStart) batch.setTokenType(request.secondStart);
+    for (let i = firstLogit; i < batch.numLogitRows; i++) this.rowOfLogit[i] = row;
     this.sessions[row] = session;
-    const hasMedia =
-      session.media.length > 0 && this.media.add(batch, session.media, step.starts[row]!, step.endOf(row));
+    const hasMedia = !session.isPlain && session.media.length > 0 && this.media.add(batch, session.media, start, end);
     this.lastLogit[row] = givesToken ? batch.numLogitRows - 1 : -1;
     this.firstDraw[row] = this.lastLogit[row]! - numDrafted;
     const hasReports = firstLogit < (givesToken ? this.firstDraw[row]! : batch.numLogitRows);
-    if (
-      hasMedia ||
-      hasReports ||
-      kind !== "generate" ||
-      session.sampling.editLogits !== null ||
-      forksAt(request, end) > 0
-    )
-      this.isPlain = false;
-    if (givesToken && session.sampling.constraint !== null && end - numDrafted > request.numTokens) this.isLate = true;
+    const isHooked = !session.isPlain && (kind !== "generate" || session.sampling.editLogits !== null);
+    if (hasMedia || hasReports || isHooked || forksAt(request, end) > 0) this.isPlain = false;
+    if (givesToken && request.readiness !== null && end - numDrafted > request.numTokens) this.isLate = true;
     if (givesToken && request.runsAhead) request.addPlaceholder(end, this.lastLogit[row]!);
     this.firstLogit[row] = firstLogit;
     this.endLogit[row] = batch.numLogitRows;

@@ -6,7 +6,7 @@ import type { RequestId } from "../../core/ids.js";
 import { checkMedia, type GivenMedium } from "../../core/media.js";
 import { PooledState } from "../../core/pooling.js";
 import { Request } from "../../core/request.js";
-import type { PositionLogprobs } from "../../core/sampling.js";
+import type { PositionLogprobs, SamplingParams } from "../../core/sampling.js";
 import { isPredictor, type SpeculationMethod } from "../../core/speculation.js";
 import { MAX_RUN } from "../../drafter/drafter.js";
 import type { ConstraintCompiler } from "../../grammar/constraint.js";
@@ -26,6 +26,8 @@ export interface Session {
   readonly callId: string;
   readonly kind: RequestKind;
   readonly sampling: SamplingState;
+  /** Its answer is the device's alone, without media and hook. */
+  readonly isPlain: boolean;
   /** Of its prompt; those of the request, with their rows. */
   readonly media: readonly MediumRows[];
   /** Filled from position 0 on when prompt logprobs were asked for; entry 0 is null. */
@@ -62,10 +64,11 @@ export interface SessionOptions {
 
 const BLIND = new PictureRows({ eyes: null, maxBytes: 0, turnMs: 0, clock: () => 0 });
 const NO_MEDIA: readonly GivenMedium[] = [];
+const NO_STOPS = new Int32Array(0);
 
 /** Makes sessions from messages, and further samples from a first one. */
 export class SessionFactory {
-  readonly #eosIds: readonly number[];
+  readonly #eosIds: Int32Array;
   readonly #compiler: ConstraintCompiler | null;
   readonly #hiddenSize: number;
   readonly #maxContext: number;
@@ -83,7 +86,7 @@ export class SessionFactory {
     this.#takesLateMasks = options.takesLateMasks ?? false;
     this.#speculation = options.speculation ?? null;
     this.#maxContext = maxContext;
-    this.#eosIds = eosIds;
+    this.#eosIds = Int32Array.from(eosIds);
     this.#compiler = compiler;
     this.#hiddenSize = hiddenSize;
   }
@@ -116,11 +119,12 @@ export class SessionFactory {
     return {
       request,
       handle: -1,
-      callId: message.callId,
       kind,
       sampling: state,
-      media: rows,
+      isPlain: kind === "generate" && state.editLogits === null && rows.length === 0,
       promptLogprobs: sampling.promptLogprobs === null ? null : [null],
+      media: rows,
+      callId: message.callId,
       pooled: kind === "generate" ? null : new PooledState(pooling, this.#hiddenSize),
       adapter,
     };
@@ -161,11 +165,12 @@ export class SessionFactory {
     return {
       request: child,
       handle: -1,
-      callId,
       kind: parent.kind,
       sampling: { ...sampling, constraint, row: sampling.row.fork() },
-      media: parent.media,
+      isPlain: parent.isPlain,
       promptLogprobs: null,
+      media: parent.media,
+      callId,
       pooled: null,
       adapter: parent.adapter,
     };
@@ -186,10 +191,16 @@ export class SessionFactory {
     return { method: method === "auto" ? usual : method, tokens: Math.min(tokens, MAX_RUN - 1), prediction };
   }
 
+  /** Usually the same array for all, which every step has at hand. */
+  #stopIdsOf({ stopTokenIds, ignoreEos }: SamplingParams): Int32Array {
+    if (stopTokenIds.length > 0) return Int32Array.from([...stopTokenIds, ...(ignoreEos ? [] : this.#eosIds)]);
+    return ignoreEos ? NO_STOPS : this.#eosIds;
+  }
+
   #samplingState({ prompt, sampling, constraint, resumed }: AddMessage, editLogits: LogitsHook | null): SamplingState {
     if (constraint !== null && this.#compiler === null)
       throw new Error("structured output needs a tokenizer, and this model has none");
-    const stopIds = Int32Array.from([...sampling.stopTokenIds, ...(sampling.ignoreEos ? [] : this.#eosIds)]);
+    const stopIds = this.#stopIdsOf(sampling);
     return {
       stopIds,
       constraint:
