@@ -68,7 +68,7 @@ function answer(core: EngineCore, prompts: readonly number[], length: number): A
       type: "add",
       callId: `call${i}`,
       kind: "generate",
-      prompt: Int32Array.from({ length }, (_, t) => 3 + ((t * 7 + prompt * 31) % 200)),
+      prompt: Int32Array.from({ length }, (_, t) => 3 + ((t * 7 + prompt * 31) % 45)),
       sampling: { ...SAMPLING_DEFAULTS, temperature: 1.2, seed: 5, ignoreEos: true, maxTokens: 8, logprobs: 3 },
       priority: 0,
       salt: "",
