@@ -71,6 +71,7 @@ test("an import loads no package, and of Pagoda what checks options and starts a
     "formats/hub/hub",
     "formats/hub/hub-cache",
     "formats/hub/hub-spec",
+    "formats/hub/models",
     "index",
     "server/server",
   ]);
