@@ -1,5 +1,5 @@
 // What the host does for a decode step, as `pagoda serve` runs it: the engine's thread by stage, and the thread that turns tokens into text.
-//   node dist/bench/host-time.js MODEL [rows,rows,...] [context] [steps]
+//   node dist/bench/host-time.js MODEL [rows,rows,...] [context] [steps] [device]
 // host: all that the engine's thread does beside waiting for the GPU; exposed: the part of the step in which the GPU had nothing to do.
 // Without a GPU, the host's part alone (of the emulated driver, whose graphs only take the microseconds it is told):
 //   EMULATED_IDLE=2000 PAGODA_CUDA_DRIVER=$(node scripts/build-cuda-emulator.mjs) PAGODA_NVRTC=$PAGODA_CUDA_DRIVER node dist/bench/host-time.js MODEL
@@ -10,7 +10,7 @@ import { PagodaError } from "../src/core/errors.js";
 import { createEngine } from "../src/engine/client/engine.js";
 import type { Engine, EngineStats, Generation, HostTimes } from "../src/engine/types.js";
 
-const [model = "", rowList = "1,8,64,256", context = "512", stepCount = "400"] = process.argv.slice(2);
+const [model = "", rowList = "1,8,64,256", context = "512", stepCount = "400", device = "cuda"] = process.argv.slice(2);
 const STAGES = [
   "schedule",
   "plan",
@@ -26,7 +26,7 @@ const WARM_STEPS = 300;
 
 const engine = await createEngine({
   model,
-  device: "cuda",
+  device: device as "cuda" | "webgpu",
   maxPagesPerBatch: 512,
   idealChunk: 8192,
   maxQueue: 1024,

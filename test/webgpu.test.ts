@@ -2,12 +2,17 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { engineConfig } from "../src/config/engine-config.js";
 import type { TensorDtype } from "../src/core/tensor.js";
 import { ReferenceDevice } from "../src/device/reference/reference-device.js";
 import { checkBits, hasFixedBits } from "../src/device/webgpu/self-check.js";
+import type { GpuTensor } from "../src/device/webgpu/tensor.js";
 import type { WebGpuDevice } from "../src/device/webgpu/webgpu-device.js";
+import { startInProcess } from "../src/engine/client/host.js";
+import { HostedEngine } from "../src/engine/client/hosted-engine.js";
 import { assertSameBits, readAll } from "./contract/duel.js";
 import { randomWeight, rowsOf, stageTokens } from "./contract/inputs.js";
+import { writeTinyCheckpoint } from "./support/tiny-checkpoint.js";
 import { openWebGpu } from "./support/webgpu.js";
 
 const { device: found, reason } = await openWebGpu();
@@ -48,6 +53,85 @@ test("tiles, matvecs of 1, 2, 4 and 8 rows and kernels without barriers give the
       }
     }
   });
+});
+
+test("rows that a norm or a gate rounds at once meet codes with the bits of rows rounded alone", { skip }, async () => {
+  const gpu = (await openWebGpu()).device!;
+  const [n, cols] = [3, 1120];
+  const weight = gpu.loadWeight([randomWeight("q4_0", 40, cols, 1)]);
+  const [x, y] = [rowsOf(gpu, 0, n, cols, 2), rowsOf(gpu, 0, n, cols, 3)];
+  const [factors, shifts] = [rowsOf(gpu, 0, 1, cols, 4), rowsOf(gpu, 0, 1, cols, 5)];
+  const gate = gpu.createMap({ kind: "gate", activation: "silu" });
+  const made: [string, (out: GpuTensor) => void][] = [
+    ["rmsNorm", (out) => gpu.rmsNorm(out, x, factors, 1e-5, n)],
+    ["addRmsNorm", (out) => gpu.addRmsNorm(out, x, y, factors, 1e-5, n)],
+    ["layerNorm", (out) => gpu.layerNorm(out, x, factors, shifts, 1e-5, n)],
+    ["gate", (out) => gpu.map(out, gate, x, y, n)],
+  ];
+  for (const [name, make] of made) {
+    const [out, atOnce, alone] = [gpu.allocTensor(n, cols), gpu.allocTensor(n, 40), gpu.allocTensor(n, 40)];
+    make(out);
+    const before = gpu.usage().launches;
+    gpu.matmul(atOnce, out, weight, n);
+    assert.equal(gpu.usage().launches - before, 1, `${name} left the rounding to the product`);
+    gpu.matmul(alone, gpu.loadTensor(await readAll(gpu, out), n, cols), weight, n);
+    assertSameBits(await readAll(gpu, atOnce), await readAll(gpu, alone), name);
+  }
+  gpu.close();
+});
+
+test("gate and up in one pass give the numbers and the codes of both, one after the other", { skip }, async () => {
+  const gpu = (await openWebGpu()).device!;
+  const [cols, inner] = [288, 96];
+  const [both, down] = [randomWeight("q4_0", 2 * inner, cols, 1), randomWeight("q8_0", 40, inner, 2)];
+  const [gateUp, next] = [gpu.loadWeight([both]), gpu.loadWeight([down])];
+  const gate = gpu.createMap({ kind: "gate", activation: "silu" });
+  for (const n of [1, 3, 11]) {
+    const x = rowsOf(gpu, 0, n, cols, 3);
+    const [halves, inTwo, atOnce] = [
+      gpu.allocTensor(n, 2 * inner),
+      gpu.allocTensor(n, inner),
+      gpu.allocTensor(n, inner),
+    ];
+    gpu.matmul(halves, x, gateUp, n);
+    gpu.map(inTwo, gate, halves.columns(0, inner), halves.columns(inner, 2 * inner), n);
+    const [outTwo, outOnce] = [gpu.allocTensor(n, 40), gpu.allocTensor(n, 40)];
+    gpu.matmul(outTwo, inTwo, next, n);
+    assert.equal(gpu.gatedMatmul(atOnce, x, gateUp, "silu", n), true);
+    const before = gpu.usage().launches;
+    gpu.matmul(outOnce, atOnce, next, n);
+    assert.equal(gpu.usage().launches - before, 1, "the product rounded rows that were rounded");
+    assertSameBits(await readAll(gpu, atOnce), await readAll(gpu, inTwo), `${n} rows`);
+    assertSameBits(await readAll(gpu, outOnce), await readAll(gpu, outTwo), `${n} rows, the next product`);
+  }
+  gpu.close();
+});
+
+test("an engine has the same bits on the kernels of a GPU, fused, and on those of a processor, and says where they may differ", {
+  skip,
+}, async () => {
+  const model = writeTinyCheckpoint({ hidden: 96, heads: 3, kvHeads: 1, ffn: 160, context: 512 });
+  const prompt = Array.from({ length: 150 }, (_, i) => (7 * i) % 250); // attention is split, and merged
+  const answers = [];
+  for (const kernels of ["gpu", "serial"] as const) {
+    const config = engineConfig({ model, device: "webgpu", quantize: "q4", worker: false, numPages: 32 });
+    const engine = new HostedEngine(config, null, (asked, listener) =>
+      startInProcess(asked, listener, async () => {
+        const device = (await openWebGpu(kernels)).device!;
+        if (kernels === "serial") device.info = { ...device.info, hasLooseBits: true };
+        return device;
+      }),
+    );
+    await engine.ready;
+    assert.equal(engine.model.deterministic, kernels === "gpu");
+    const { samples } = await engine
+      .generate(prompt, { maxTokens: 4, temperature: 0, ignoreEos: true, logprobs: 2 })
+      .result();
+    assert.equal(samples[0]!.logprobs!.length, 4);
+    answers.push(samples.map(({ tokenIds, logprobs }) => ({ tokenIds, logprobs })));
+    await engine.close();
+  }
+  assert.deepEqual(answers[0], answers[1]);
 });
 
 test("weights that keep their width hold the numbers of the checkpoint", { skip }, async () => {

@@ -83,7 +83,7 @@ export interface GpuEncoder {
 
 export interface GpuPass {
   setPipeline(pipeline: object): void;
-  setBindGroup(index: number, group: object, offsets: Uint32Array, start: number, count: number): void;
+  setBindGroup(index: number, group: object, offsets: readonly number[]): void;
   dispatchWorkgroups(x: number, y: number, z: number): void;
   end(): void;
 }

@@ -5,7 +5,7 @@ import type { GpuBuffer, GpuQueue } from "./gpu-queue.js";
 import type { Kernel } from "./kernel.js";
 import { BLOCK_UNIT, type Encoding, isFloat, rowBytes } from "./kernels/encodings.js";
 import { COMBINE, expertKernel, gateKernel, MOST_EXPERTS, routeKernel, SCALE_PAIRS } from "./kernels/experts.js";
-import { SERIAL_ROWS, VECTOR_ROWS } from "./kernels/matmul.js";
+import { heightOf, SERIAL_ROWS, VECTOR_SHAPES } from "./kernels/matmul.js";
 import { MOST_GROUPS, unsupported } from "./limits.js";
 import type { RoundedRows } from "./rounded-rows.js";
 import { GpuTensor, type GpuWeight } from "./tensor.js";
@@ -179,7 +179,7 @@ export class GpuExperts {
         .u32(pairsPerRow);
       if (isBlock) queue.u32(x.cols / BLOCK_UNIT);
       else queue.u32(x.offset).u32(x.stride).u32(x.cols);
-      queue.dispatch(Math.ceil(rows / (queue.isSerial ? SERIAL_ROWS : VECTOR_ROWS)), pairs);
+      queue.dispatch(Math.ceil(rows / (queue.isSerial ? SERIAL_ROWS : heightOf(VECTOR_SHAPES[1]!))), pairs);
     }
   }
 

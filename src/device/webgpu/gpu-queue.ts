@@ -5,6 +5,7 @@ import { DeviceError } from "../../core/errors.js";
 import type { GpuEncoder, GpuHandle, GpuMemory, GpuPass } from "./api.js";
 import { STAGE_COMPUTE, USAGE } from "./api.js";
 import { isBindingWritten, type Kernel, shaderOf } from "./kernel.js";
+import type { TileSize } from "./kernels/matmul.js";
 
 const PARAM_BYTES = 256; // of one launch, and the offset alignment that every adapter takes
 const PARAM_WORDS = PARAM_BYTES / 4;
@@ -27,24 +28,36 @@ export class GpuBuffer {
   }
 }
 
-interface GroupNode {
-  group: object | null;
-  readonly next: Map<number, GroupNode>;
-}
-
 /** A kernel whose operands share bindings in one way. */
 interface Program {
   readonly pipeline: object;
   readonly layout: object;
   /** Operands that have a binding. */
   readonly bound: readonly number[];
-  readonly groups: GroupNode;
+}
+
+/** What is known of the first buffers of a launch; behind all of them, the program and its bind group. */
+interface LaunchNode {
+  readonly next: Map<number, LaunchNode>;
+  program: Program | null;
+  group: object | null;
+}
+
+function nodeOf<K>(nodes: Map<K, LaunchNode>, key: K): LaunchNode {
+  let node = nodes.get(key);
+  if (node === undefined) {
+    node = { next: new Map(), program: null, group: null };
+    nodes.set(key, node);
+  }
+  return node;
 }
 
 export class GpuQueue {
   readonly handle: GpuHandle;
   /** Kernels without barriers are taken where there are some: the adapter is a processor. */
   readonly isSerial: boolean;
+  /** The tiles of products that the adapter takes. */
+  readonly tiles: TileSize;
   /** Buffers that were allocated, in bytes. */
   allocatedBytes = 0;
   launches = 0;
@@ -53,11 +66,12 @@ export class GpuQueue {
   #fault: string | null = null;
   #isOutOfMemory = false;
   readonly #programs = new Map<Kernel, Map<number, Program>>();
+  readonly #known = new Map<Kernel, LaunchNode>();
   readonly #params: GpuBuffer;
   readonly #words = new Uint32Array(MAX_LAUNCHES * PARAM_WORDS);
   readonly #ints = new Int32Array(this.#words.buffer);
   readonly #floats = new Float32Array(this.#words.buffer);
-  readonly #offset = new Uint32Array(1);
+  readonly #offset = [0];
   #encoder: GpuEncoder | null = null;
   #pass: GpuPass | null = null;
   #numLaunches = 0; // since the last submit
@@ -67,9 +81,10 @@ export class GpuQueue {
   #numOperands = 0;
   #word = 0;
 
-  constructor(handle: GpuHandle, isSerial: boolean) {
+  constructor(handle: GpuHandle, isSerial: boolean, tiles: TileSize) {
     this.handle = handle;
     this.isSerial = isSerial;
+    this.tiles = tiles;
     handle.onuncapturederror = ({ error }) => {
       this.#fault ??= error.message;
       if (error.constructor.name === "GPUOutOfMemoryError") this.#isOutOfMemory = true;
@@ -161,27 +176,18 @@ export class GpuQueue {
 
   dispatch(x: number, y = 1, z = 1): void {
     if (x === 0 || y === 0 || z === 0) return;
-    const program = this.#programFor(this.#kernel!);
-    let node = program.groups;
-    const { bound } = program;
-    for (let i = 0; i < bound.length; i++) {
-      const { id } = this.#operands[bound[i]!]!;
-      let next = node.next.get(id);
-      if (next === undefined) {
-        next = { group: null, next: new Map() };
-        node.next.set(id, next);
-      }
-      node = next;
-    }
-    node.group ??= this.#makeGroup(program);
+    const kernel = this.#kernel!;
+    const node = this.#nodeFor(kernel);
+    node.program ??= this.#programFor(kernel);
+    node.group ??= this.#makeGroup(node.program);
     const pass = this.#openPass();
-    pass.setPipeline(program.pipeline);
+    pass.setPipeline(node.program.pipeline);
     this.#offset[0] = this.#numLaunches * PARAM_BYTES;
-    pass.setBindGroup(0, node.group, this.#offset, 0, 1);
+    pass.setBindGroup(0, node.group, this.#offset);
     pass.dispatchWorkgroups(x, y, z);
     this.#numLaunches++;
     this.launches++;
-    const { operands } = this.#kernel!;
+    const { operands } = kernel;
     for (let i = 0; i < operands.length; i++) if (operands[i]!.isWritten) this.#operands[i]!.version++;
   }
 
@@ -236,6 +242,12 @@ export class GpuQueue {
     this.#pass = null;
   }
 
+  #nodeFor(kernel: Kernel): LaunchNode {
+    let node = nodeOf(this.#known, kernel);
+    for (let i = 0; i < this.#numOperands; i++) node = nodeOf(node.next, this.#operands[i]!.id);
+    return node;
+  }
+
   #programFor(kernel: Kernel): Program {
     const { operands } = kernel;
     const count = operands.length;
@@ -286,7 +298,7 @@ export class GpuQueue {
       layout: handle.createPipelineLayout({ bindGroupLayouts: [layout] }),
       compute: { module, entryPoint: "main" },
     });
-    return { pipeline, layout, bound, groups: { group: null, next: new Map() } };
+    return { pipeline, layout, bound };
   }
 
   #makeGroup({ layout, bound }: Program): object {

@@ -193,17 +193,22 @@ export abstract class GpuKvOps extends GpuRowOps {
 
   #merge(
     out: GpuTensor,
-    { spec, merge }: GpuKvPool,
+    { spec, merge, mergeAndRound }: GpuKvPool,
     staged: GpuStagedBatch,
     plan: StagedPlan,
     { sinks }: AttentionParams,
   ): void {
-    this.queue
-      .begin(merge)
+    const { queue, rounded } = this;
+    const rounds = mergeAndRound !== null && plan.isAllMerged && rounded.isFor(out);
+    if (rounds) rounded.reserveFor(out);
+    queue
+      .begin(rounds ? mergeAndRound : merge)
       .operand(out.buffer)
       .operand(this.#states)
       .operand(staged.buffer)
-      .operand(sinks === null ? this.nothing : (sinks as GpuTensor).buffer)
+      .operand(sinks === null ? this.nothing : (sinks as GpuTensor).buffer);
+    if (rounds) queue.operand(rounded.codes).operand(rounded.factors);
+    queue
       .u32(plan.merges)
       .u32(plan.groupSize)
       .u32(plan.qTile)
@@ -213,7 +218,9 @@ export abstract class GpuKvOps extends GpuRowOps {
       .u32(spec.numKvHeads)
       .u32(sinks === null ? 0 : 1)
       .u32(sinks === null ? 0 : (sinks as GpuTensor).offset)
+      .u32(out.cols)
       .dispatch(plan.numMerges, spec.numKvHeads, plan.tileRows);
+    if (rounds) rounded.hold(out, staged.numTokens);
   }
 
   #reserveStates(floats: number): void {

@@ -4,7 +4,7 @@ import { type KvLayout, kvLayout } from "../kv-layout.js";
 import type { KvPool, KvPoolSpec, StatePool, StatePoolSpec } from "../memory.js";
 import type { GpuBuffer, GpuQueue } from "./gpu-queue.js";
 import type { Kernel } from "./kernel.js";
-import { attentionKernel, mergeKernel, mostTileRows, vectorWords } from "./kernels/attention.js";
+import { attentionKernel, canRoundHeads, mergeKernel, mostTileRows, vectorWords } from "./kernels/attention.js";
 
 export function wordLayout(spec: Omit<KvPoolSpec, "numPages">): KvLayout {
   const { dtype, keyDim, valueDim } = spec;
@@ -16,6 +16,8 @@ export class GpuKvPool implements KvPool {
   readonly layout: KvLayout; // in words
   readonly buffer: GpuBuffer;
   readonly merge: Kernel;
+  /** Rounds the rows too; null: heads of a size that it cannot. */
+  readonly mergeAndRound: Kernel | null;
   /** By tile rows, a power of two: the kernel for tiles of at most so many. */
   readonly #kernels = new Map<number, Kernel>();
   readonly #mostRows: number;
@@ -25,6 +27,7 @@ export class GpuKvPool implements KvPool {
     this.layout = wordLayout(spec);
     this.buffer = queue.alloc(4 * spec.numPages * this.layout.page, "the KV pool");
     this.merge = mergeKernel(spec.valueDim);
+    this.mergeAndRound = canRoundHeads(spec.valueDim) ? mergeKernel(spec.valueDim, true) : null;
     this.#mostRows = mostTileRows(spec.keyDim);
     for (let rows = 1; rows <= this.#mostRows; rows *= 2) this.#kernels.set(rows, attentionKernel(spec, rows));
   }

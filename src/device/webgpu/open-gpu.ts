@@ -15,6 +15,8 @@ const RAISED: readonly (keyof GpuLimits)[] = [
   "maxComputeInvocationsPerWorkgroup",
   "maxComputeWorkgroupSizeX",
 ];
+/** Workgroup memory that large tiles take. */
+const LARGE_TILES = 32768;
 /** WebGPU does not tell how much memory there is. */
 const ASSUMED_MEMORY = 8 * 2 ** 30;
 const ASSUMED_SOFTWARE_MEMORY = 2 * 2 ** 30;
@@ -34,7 +36,8 @@ export async function openGpu(gpu: Gpu, events: DawnEvents | null, isSerial?: bo
   const requiredFeatures = ["timestamp-query"].filter((feature) => adapter.features.has(feature));
   const handle = await scheduled(() => adapter.requestDevice({ requiredLimits, requiredFeatures }));
   const { isFallbackAdapter } = adapter.info;
-  const queue = new GpuQueue(handle, isSerial ?? isFallbackAdapter);
+  const isLarge = !isFallbackAdapter && adapter.limits.maxComputeWorkgroupStorageSize >= LARGE_TILES;
+  const queue = new GpuQueue(handle, isSerial ?? isFallbackAdapter, isLarge ? "large" : "small");
   if (events !== null) tryToWait(queue, events);
   return {
     gpu,

@@ -1,12 +1,21 @@
 // The ops that work on rows one by one: lookups, norms, elementwise ops, copies, products.
 
+import type { Activation } from "../../core/activation.js";
 import type { CopyHeads, HeadWeights, MapOp, MapSpec, MatmulOptions, StagedBatch, Tensor, Weight } from "../device.js";
 import type { GpuBuffer, GpuQueue } from "./gpu-queue.js";
 import type { Kernel } from "./kernel.js";
 import * as elementwise from "./kernels/elementwise.js";
 import { BLOCK_UNIT, isFloat } from "./kernels/encodings.js";
-import { SERIAL_ROWS, TILE, VECTOR_ROWS, VECTOR_TOKENS } from "./kernels/matmul.js";
-import { ADD_RMS_NORM, LAYER_NORM, RMS_NORM } from "./kernels/norms.js";
+import {
+  gatedKernelsOf,
+  heightOf,
+  SERIAL_ROWS,
+  TILE_SHAPES,
+  tileSize,
+  VECTOR_SHAPES,
+  VECTOR_TOKENS,
+} from "./kernels/matmul.js";
+import { ADD_RMS_NORM, LAYER_NORM, type NormKernels, RMS_NORM } from "./kernels/norms.js";
 import { RoundedRows } from "./rounded-rows.js";
 import type { GpuStagedBatch } from "./staged-batch.js";
 import { GpuHeadWeights, type GpuTensor, type GpuWeight } from "./tensor.js";
@@ -18,13 +27,23 @@ const TILE_ROWS = 17;
 export class GpuMap implements MapOp {
   readonly spec: MapSpec;
   readonly kernel: Kernel;
+  /** Of what comes before a product: rounds its rows too. */
+  readonly rounding: Kernel | null;
   readonly numbers: readonly number[];
 
   constructor(spec: MapSpec) {
     this.spec = spec;
+    this.rounding = spec.kind === "gate" || spec.kind === "activation" ? elementwise.mapKernel(spec, true) : null;
     this.kernel = elementwise.mapKernel(spec);
     this.numbers = elementwise.numbersOf(spec);
   }
+}
+
+/** The first of VECTOR_TOKENS that takes n rows at once, or the last. */
+function formOf(n: number): number {
+  let form = 0;
+  while (form < VECTOR_TOKENS.length - 1 && VECTOR_TOKENS[form]! < n) form++;
+  return form;
 }
 
 export abstract class GpuRowOps {
@@ -116,12 +135,13 @@ export abstract class GpuRowOps {
     const isWide = !isBlock && i.offset % 4 === 0 && i.stride % 4 === 0 && i.cols % 8 === 0 && i.buffer !== o.buffer;
     const { matvec, tile, serial } = isWide ? w.kernels.wide : w.kernels.narrow;
     const isTile = n >= TILE_ROWS;
-    let form = 0;
-    while (form < VECTOR_TOKENS.length - 1 && VECTOR_TOKENS[form]! < n) form++;
-    const { isSerial } = this.queue;
-    const kernel = isSerial ? serial : isTile ? tile : matvec[form]!;
-    const height = isSerial ? SERIAL_ROWS : isTile ? TILE : VECTOR_ROWS;
-    const depth = isSerial ? 1 : isTile ? TILE : VECTOR_TOKENS[form]!;
+    const form = formOf(n);
+    const { isSerial, tiles } = this.queue;
+    const kernel = isSerial ? serial : isTile ? tile[tiles] : matvec[form]!;
+    const tokens = VECTOR_TOKENS[form]!;
+    const size = tileSize(TILE_SHAPES[tiles]);
+    const height = isSerial ? SERIAL_ROWS : isTile ? size.height : heightOf(VECTOR_SHAPES[tokens]!);
+    const depth = isSerial ? 1 : isTile ? size.depth : tokens;
     const bias = (options?.bias as GpuTensor | null | undefined) ?? null;
     for (const { buffer, firstRow, rows, factorsAt } of w.parts) {
       const { queue } = this;
@@ -145,6 +165,40 @@ export abstract class GpuRowOps {
       else queue.u32(i.offset).u32(i.stride).u32(i.cols);
       queue.dispatch(Math.ceil(rows / height), Math.ceil(n / depth));
     }
+  }
+
+  /** Few rows of codes that meet codes, whose outputs are rounded for the next product. */
+  gatedMatmul(out: Tensor, x: Tensor, weight: Weight, activation: Activation, n: number): boolean {
+    const { dtype, parts, units, rows } = weight as GpuWeight;
+    const inner = rows / 2;
+    const isFew = n > 0 && n < TILE_ROWS && !this.queue.isSerial;
+    if (isFloat(dtype) || !isFew || inner % BLOCK_UNIT !== 0 || parts.length > 1) return false;
+    const { queue, rounded } = this;
+    const o = out as GpuTensor;
+    rounded.of(x as GpuTensor, n);
+    const beside = rounded.besideFor(o);
+    const form = formOf(n);
+    const { buffer, factorsAt } = parts[0]!;
+    queue
+      .begin(gatedKernelsOf(dtype, activation)[form]!)
+      .operand(o.buffer)
+      .operand(beside.codes)
+      .operand(beside.factors)
+      .operand(rounded.codes)
+      .operand(rounded.factors)
+      .operand(buffer)
+      .operand(buffer)
+      .u32(inner)
+      .u32(units)
+      .u32(factorsAt)
+      .u32(n)
+      .u32(o.offset)
+      .u32(o.stride)
+      .u32(x.cols / BLOCK_UNIT)
+      .dispatch(inner / BLOCK_UNIT, Math.ceil(n / VECTOR_TOKENS[form]!));
+    rounded.turn();
+    rounded.hold(o, n);
+    return true;
   }
 
   bindHeads(weights: readonly Weight[]): GpuHeadWeights {
@@ -191,7 +245,7 @@ export abstract class GpuRowOps {
   }
 
   #norm(
-    kernel: Kernel,
+    kernels: NormKernels,
     out: GpuTensor,
     residual: GpuTensor | null,
     x: GpuTensor,
@@ -201,11 +255,14 @@ export abstract class GpuRowOps {
     n: number,
     groupCols: number,
   ): void {
-    const { queue } = this;
-    queue.begin(kernel).operand(out.buffer);
+    const { queue, rounded } = this;
+    const rounds = groupCols === x.cols && rounded.isFor(out);
+    if (rounds) rounded.reserveFor(out);
+    queue.begin(rounds ? kernels.rounds : kernels.plain).operand(out.buffer);
     if (residual !== null) queue.operand(residual.buffer);
     queue.operand(x.buffer).operand(weight.buffer);
     if (bias !== null) queue.operand(bias.buffer);
+    if (rounds) queue.operand(rounded.codes).operand(rounded.factors);
     queue.u32(groupCols).u32(out.offset).u32(out.stride);
     if (residual !== null) queue.u32(residual.offset).u32(residual.stride);
     queue
@@ -216,6 +273,7 @@ export abstract class GpuRowOps {
       .u32(bias === null ? 0 : bias.offset)
       .f32(eps)
       .dispatch(x.cols / groupCols, n);
+    if (rounds) rounded.hold(out, n);
   }
 
   createMap(spec: MapSpec): GpuMap {
@@ -223,16 +281,20 @@ export abstract class GpuRowOps {
   }
 
   map(out: Tensor, op: MapOp, x: Tensor, y: Tensor | null, n: number, staged?: StagedBatch): void {
-    const { kernel, numbers } = op as GpuMap;
+    const { kernel, rounding, numbers } = op as GpuMap;
     const second = (y ?? x) as GpuTensor;
     const step = staged as GpuStagedBatch | undefined;
-    const { queue } = this;
+    const { queue, rounded } = this;
+    const rounds = rounding !== null && rounded.isFor(out as GpuTensor);
+    if (rounds) rounded.reserveFor(out as GpuTensor);
     queue
-      .begin(kernel)
+      .begin(rounds ? rounding : kernel)
       .operand((out as GpuTensor).buffer)
       .operand((x as GpuTensor).buffer)
       .operand(second.buffer)
-      .operand(step === undefined ? this.nothing : step.buffer)
+      .operand(step === undefined ? this.nothing : step.buffer);
+    if (rounds) queue.operand(rounded.codes).operand(rounded.factors);
+    queue
       .u32(out.cols)
       .u32((out as GpuTensor).offset)
       .u32(out.stride)
@@ -242,7 +304,8 @@ export abstract class GpuRowOps {
       .u32(second.stride)
       .u32(step === undefined ? 0 : step.positions);
     for (let i = 0; i < numbers.length; i++) queue.f32(numbers[i]!);
-    queue.dispatch(Math.ceil(out.cols / elementwise.EACH), n);
+    queue.dispatch(Math.ceil(out.cols / (rounds ? elementwise.EACH_ROUNDED : elementwise.EACH)), n);
+    if (rounds) rounded.hold(out as GpuTensor, n);
   }
 
   gatherLogitRows(out: Tensor, x: Tensor, staged: StagedBatch, first: number, n: number): void {

@@ -21,6 +21,8 @@ export interface StagedPlan {
   /** The most packed rows that a tile has. */
   tileRows: number;
   numPartials: number;
+  /** No item gives its rows itself. */
+  isAllMerged: boolean;
   items: number; // where they begin
   numItems: number;
   merges: number;
@@ -40,6 +42,7 @@ function newPlan(): StagedPlan {
     kvChunk: 1,
     tileRows: 1,
     numPartials: 0,
+    isAllMerged: false,
     items: 0,
     numItems: 0,
     merges: 0,
@@ -137,6 +140,7 @@ export class GpuStagedBatch implements StagedBatch {
     }
     if (to.tileRows > plan.qTile) to.tileRows = plan.qTile;
     to.items = this.#at;
+    to.isAllMerged = true;
     for (let i = 0; i < plan.numItems; i++) {
       const at = this.#at;
       ints[at] = plan.itemRow[i]!;
@@ -144,6 +148,7 @@ export class GpuStagedBatch implements StagedBatch {
       ints[at + 2] = plan.itemKvStart[i]!;
       ints[at + 3] = plan.itemKvEnd[i]!;
       ints[at + 4] = plan.itemPartial[i]!;
+      if (plan.itemPartial[i]! < 0) to.isAllMerged = false;
       ints[at + 5] = plan.itemValid[i]!;
       this.#at = at + ITEM_INTS;
     }

@@ -32,6 +32,7 @@ import type { DawnEvents } from "./events.js";
 import { GpuExperts } from "./experts.js";
 import type { GpuBuffer, GpuQueue } from "./gpu-queue.js";
 import { KEYS, mostTileRows } from "./kernels/attention.js";
+import { isFloat } from "./kernels/encodings.js";
 import type { GpuKvPool, GpuStatePool } from "./kv-pool.js";
 import { Landing } from "./landing.js";
 import { GpuLowRank, LowRankAdder } from "./low-rank.js";
@@ -124,7 +125,9 @@ export class WebGpuDevice extends GpuRecurrentOps implements Device {
     parts: readonly HostTensor[],
     options: { quantize?: WeightQuantization; transposed?: boolean } = {},
   ): GpuWeight {
-    return loadWeight(this.queue, parts, options);
+    const weight = loadWeight(this.queue, parts, options);
+    if (!isFloat(weight.dtype)) this.rounded.expect(weight.cols);
+    return weight;
   }
 
   packedBytes({ dtype, shape }: WeightShape, quantize: WeightQuantization): number {

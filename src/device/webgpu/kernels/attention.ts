@@ -7,6 +7,7 @@
 
 import type { KvDtype } from "../../device.js";
 import { type Kernel, kernel, MATHS } from "../kernel.js";
+import { ROUND_FOUR } from "./rounding.js";
 
 /** Keys of a chunk: the plan's kvChunk. */
 export const KEYS = 64;
@@ -75,23 +76,36 @@ export interface AttentionShape {
   readonly valueDim: number;
 }
 
+const each = (count: number, line: (i: number) => string): string =>
+  Array.from({ length: count }, (_, i) => line(i)).join(" ");
+
 export function attentionKernel({ dtype, keyDim, valueDim }: AttentionShape, rows: number): Kernel {
   const { perWord, header, unpack } = ELEMENT[dtype];
   const half = Math.max(1, rows / 2); // query rows of a half of the threads
   const keyWords = Math.ceil(keyDim / perWord);
   const valueWords = Math.ceil(valueDim / perWord);
   const pieces = Math.ceil(valueWords / 64); // words of a value that a thread has
-  const each = pieces * perWord;
   const hasFactor = header === 1;
-  const numbers = unpack("word");
+  // Vectors that begin at 16 bytes are read 16 bytes at a time.
+  const isWide = header === 0 && keyWords % 4 === 0 && valueWords % 4 === 0;
+  const wordsRead = isWide ? 4 : 1;
+  const numRead = wordsRead * perWord;
   const padded = keyWords * perWord;
+  const q = numRead % 4 === 0 ? 4 : 1; // numbers of q in an element of workgroup memory
+  const wordAt = (at: string): string => (isWide ? `$pool[(${at}) / 4u][(${at}) % 4u]` : `$pool[${at}]`);
+  const keys = isWide ? ["raw.x", "raw.y", "raw.z", "raw.w"].flatMap(unpack) : unpack("raw");
+  const query = (i: number): string => (q === 4 ? `q${Math.floor(i / 4)}.${"xyzw"[i % 4]}` : `q${i}`);
+  const perRow = (line: (r: number) => string): string => each(half, line);
+  const perNumber = (line: (r: number, i: number) => string): string =>
+    perRow((r) => each(pieces * perWord, (i) => line(r, i)));
+  const mine = (r: number): string => `min(side * ${half}u + ${r}u, ${rows - 1}u)`;
   return kernel(
     `attention-${dtype}-${keyDim}-${valueDim}-${rows}`,
-    "out:rw:f32 states:rw:f32 q:r:f32 pool:r:u32 step:r:i32 sinks:r:f32",
+    `out:rw:f32 states:rw:f32 q:r:f32 pool:r:${isWide ? "vec4u" : "u32"} step:r:i32 sinks:r:f32`,
     PARAMS,
     `${MATHS}${dtype === "fp8" ? E4M3 : ""}${FINISH}
-var<workgroup> qs: array<f32, ${rows * padded}>;
-var<workgroup> ps: array<f32, ${rows * KEYS}>;
+var<workgroup> qs: array<${q === 4 ? "vec4f" : "f32"}, ${(rows * padded) / q}>;
+var<workgroup> ps: array<vec4f, ${(rows * KEYS) / 4}>;
 var<workgroup> parts: array<f32, ${rows * 8}>;
 var<workgroup> tops: array<f32, ${rows}>;
 var<workgroup> lows: array<i32, ${rows}>;
@@ -110,7 +124,7 @@ var<workgroup> valueAt: array<u32, ${KEYS}>;
       let packed = qStart + r; let token = firstToken + packed / p.group; let head = kv * p.group + packed % p.group;
       value = $q[p.qAt + token * p.qStride + head * ${keyDim}u + d];
     }
-    qs[i] = value;
+    qs[i${q === 4 ? " / 4u][i % 4u" : ""}] = value;
   }
   if (l < ${rows}u) {
     var low = 0; var end = 0;
@@ -123,113 +137,117 @@ var<workgroup> valueAt: array<u32, ${KEYS}>;
     }
     lows[l] = low; ends[l] = end;
   }
-  var o: array<f32, ${half * each}>; var m: array<f32, ${half}>; var s: array<f32, ${half}>;
-  for (var r = 0u; r < ${half}u; r++) { m[r] = ${LOWEST}; s[r] = 0.0; }
+  ${perRow((r) => `var most${r} = ${LOWEST}; var sum${r} = 0.0;`)}
+  ${perNumber((r, i) => `var o${r}_${i} = 0.0;`)}
   let lastChunk = select(kvStart, kvEnd, numRows > 0u);
   for (var chunk = kvStart; chunk < lastChunk; chunk += ${KEYS}) {
-    let key = chunk + i32(lane); let isThere = key < kvEnd;
+    let key = chunk + i32(lane); let near = u32(min(key, kvEnd - 1)); // lanes behind the last key read that one, and weigh it with 0
+    let base = u32($step[table + near / p.pageSize]) * p.page + p.layerAt;
     workgroupBarrier();
-    var dots = array<f32, ${half}>();
-    if (isThere) {
-      let slot = u32(key) % p.pageSize; let base = u32($step[table + u32(key) / p.pageSize]) * p.page + p.layerAt;
-      let at = base + kv * p.keyHead + slot * p.keySlot;
-      if (side == 0u) { valueAt[lane] = base + p.valuesAt + kv * p.valueHead + slot * p.valueSlot; }
-      for (var w = 0u; w < ${keyWords}u; w++) {
-        let word = $pool[at + ${header}u + w];
-        ${numbers.map((n, i) => `let k${i} = ${n};`).join(" ")}
-        for (var r = 0u; r < ${half}u; r++) {
-          let qAt = min(side * ${half}u + r, ${rows - 1}u) * ${padded}u + w * ${perWord}u;
-          ${numbers.map((_, i) => `dots[r] = fma(k${i}, qs[qAt + ${i}u], dots[r]);`).join(" ")}
-        }
-      }
-      ${hasFactor ? `let factor = bitcast<f32>($pool[at]); for (var r = 0u; r < ${half}u; r++) { dots[r] = dots[r] * factor; }` : ""}
+    let at = base + kv * p.keyHead + near % p.pageSize * p.keySlot;
+    if (side == 0u) { valueAt[lane] = base + p.valuesAt + kv * p.valueHead + near % p.pageSize * p.valueSlot; }
+    ${perRow((r) => `var dot${r} = 0.0;`)}
+    for (var w = 0u; w < ${keyWords / wordsRead}u; w++) {
+      let raw = $pool[${isWide ? "at / 4u" : `at + ${header}u`} + w];
+      ${keys.map((n, i) => `let k${i} = ${n};`).join(" ")}
+      ${perRow(
+        (
+          r,
+        ) => `{ let qAt = ${mine(r)} * ${padded / q}u + w * ${numRead / q}u; ${each(numRead / q, (i) => `let q${i} = qs[qAt + ${i}u];`)}
+      ${keys.map((_, i) => `dot${r} = fma(k${i}, ${query(i)}, dot${r});`).join(" ")} }`,
+      )}
     }
-    for (var r = 0u; r < ${half}u; r++) {
-      let mine = side * ${half}u + r;
-      if (mine < ${rows}u) {
-        var score = ${LOWEST};
-        if (isThere && key >= lows[mine] && key < ends[mine]) {
-          score = dots[r] * p.scale;
-          if (p.softcap > 0.0) { score = p.softcap * tanhOf(score / p.softcap); }
-          score = score * 1.4426950408889634;
-        }
-        ps[mine * ${KEYS}u + lane] = score;
+    ${hasFactor ? `let factor = bitcast<f32>(${wordAt("at")}); ${perRow((r) => `dot${r} = dot${r} * factor;`)}` : ""}
+    ${perRow(
+      (r) => `if (side * ${half}u + ${r}u < ${rows}u) {
+      let mine = side * ${half}u + ${r}u; var score = ${LOWEST};
+      if (key >= lows[mine] && key < ends[mine]) {
+        score = dot${r} * p.scale;
+        if (p.softcap > 0.0) { score = p.softcap * tanhOf(score / p.softcap); }
+        score = score * 1.4426950408889634;
       }
-    }
+      ps[mine * ${KEYS / 4}u + lane / 4u][lane % 4u] = score;
+    }`,
+    )}
     workgroupBarrier();
-    let sr = l / 8u; let first = sr * ${KEYS}u + (l % 8u) * 8u;
-    if (sr < ${rows}u) { var most = ${LOWEST}; for (var i = 0u; i < 8u; i++) { most = max(most, ps[first + i]); } parts[l] = most; }
+    let sr = l / 8u; let first = min(sr, ${rows - 1}u) * ${KEYS / 4}u + l % 8u * 2u; let a = ps[first]; let b = ps[first + 1u];
+    if (sr < ${rows}u) { let most = max(a, b); parts[l] = max(max(most.x, most.y), max(most.z, most.w)); }
     workgroupBarrier();
     var top = ${LOWEST};
     if (sr < ${rows}u) { for (var i = 0u; i < 8u; i++) { top = max(top, parts[sr * 8u + i]); } }
     workgroupBarrier();
     if (sr < ${rows}u) {
-      var sum = 0.0;
-      for (var i = 0u; i < 8u; i++) {
-        let score = ps[first + i]; let e = select(exp2(score - top), 0.0, score <= -2.9e38);
-        ps[first + i] = e; sum = sum + e;
-      }
-      parts[l] = sum; if (l % 8u == 0u) { tops[sr] = top; }
+      let ea = select(exp2(a - vec4f(top)), vec4f(0.0), a <= vec4f(-2.9e38)); let eb = select(exp2(b - vec4f(top)), vec4f(0.0), b <= vec4f(-2.9e38));
+      ps[first] = ea; ps[first + 1u] = eb;
+      parts[l] = ((((((ea.x + ea.y) + ea.z) + ea.w) + eb.x) + eb.y) + eb.z) + eb.w; if (l % 8u == 0u) { tops[sr] = top; }
     }
     workgroupBarrier();
-    var c = array<f32, ${half * each}>();
+    ${perNumber((r, i) => `var c${r}_${i} = 0.0;`)}
     let end = u32(min(kvEnd - chunk, ${KEYS}));
-    for (var j = 0u; j < ${pieces}u; j++) {
-      let w = lane + 64u * j;
-      if (w < ${valueWords}u) {
-        for (var k = 0u; k < end; k++) {
-          let word = $pool[valueAt[k] + ${header}u + w]; ${hasFactor ? "let factor = bitcast<f32>($pool[valueAt[k]]);" : ""}
-          ${numbers.map((n, i) => `let v${i} = ${n}${hasFactor ? " * factor" : ""};`).join(" ")}
-          for (var r = 0u; r < ${half}u; r++) {
-            let e = ps[min(side * ${half}u + r, ${rows - 1}u) * ${KEYS}u + k];
-            ${numbers.map((_, i) => `c[r * ${each}u + j * ${perWord}u + ${i}u] = fma(e, v${i}, c[r * ${each}u + j * ${perWord}u + ${i}u]);`).join(" ")}
-          }
-        }
+    ${each(
+      pieces,
+      (j) => `if (lane + ${64 * j}u < ${valueWords}u) {
+      let w = lane + ${64 * j + header}u;
+      for (var k = 0u; k < end; k += 4u) {
+        ${each(4, (n) => `let v${n} = valueAt[k + ${n}u]; let raw${n} = ${wordAt(`v${n} + w`)};${hasFactor ? ` let f${n} = bitcast<f32>($pool[v${n}]);` : ""}`)}
+        ${perRow((r) => `let e${r} = ps[${mine(r)} * ${KEYS / 4}u + k / 4u];`)}
+        ${each(4, (n) =>
+          unpack(`raw${n}`)
+            .map((value, i) => {
+              const c = (r: number): string => `c${r}_${j * perWord + i}`;
+              return `{ let v = ${value}${hasFactor ? ` * f${n}` : ""}; ${perRow((r) => `${c(r)} = fma(e${r}.${"xyzw"[n]}, v, ${c(r)});`)} }`;
+            })
+            .join(" "),
+        )}
       }
-    }
-    for (var r = 0u; r < ${half}u; r++) {
-      let mine = min(side * ${half}u + r, ${rows - 1}u); var s1 = 0.0; let m1 = tops[mine];
+    }`,
+    )}
+    ${perRow(
+      (r) => `{ let mine = ${mine(r)}; var s1 = 0.0; let m1 = tops[mine];
       for (var i = 0u; i < 8u; i++) { s1 = s1 + parts[mine * 8u + i]; }
-      ${FACTORS("m[r]", "s[r]")}
-      for (var i = 0u; i < ${each}u; i++) { ${FOLD(`o[r * ${each}u + i]`, `c[r * ${each}u + i]`)} }
-    }
+      ${FACTORS(`most${r}`, `sum${r}`)}
+      ${each(pieces * perWord, (i) => FOLD(`o${r}_${i}`, `c${r}_${i}`))} }`,
+    )}
   }
-  for (var r = 0u; r < ${half}u; r++) {
-    let mine = side * ${half}u + r;
-    if (mine < numRows) {
-      let packed = qStart + mine; let head = kv * p.group + packed % p.group;
-      var at = p.outAt + (firstToken + packed / p.group) * p.outStride + head * ${valueDim}u; var factor = 1.0;
-      if (partial >= 0) {
-        at = ((u32(partial) * p.numKvHeads + kv) * p.qTile + mine) * ${valueDim + 2}u;
-        if (lane == 0u) { $states[at] = m[r]; $states[at + 1u] = s[r]; }
-        at += 2u;
-      } else { factor = finish(m[r], s[r], head); }
-      for (var i = 0u; i < ${each}u; i++) {
-        let d = (lane + 64u * (i / ${perWord}u)) * ${perWord}u + i % ${perWord}u;
-        if (d < ${valueDim}u) {
-          if (partial >= 0) { $states[at + d] = o[r * ${each}u + i]; } else { $out[at + d] = o[r * ${each}u + i] * factor; }
-        }
-      }
-    }
-  }
+  ${perRow(
+    (r) => `if (side * ${half}u + ${r}u < numRows) {
+    let mine = side * ${half}u + ${r}u; let packed = qStart + mine; let head = kv * p.group + packed % p.group;
+    var at = p.outAt + (firstToken + packed / p.group) * p.outStride + head * ${valueDim}u; var factor = 1.0;
+    if (partial >= 0) {
+      at = ((u32(partial) * p.numKvHeads + kv) * p.qTile + mine) * ${valueDim + 2}u;
+      if (lane == 0u) { $states[at] = most${r}; $states[at + 1u] = sum${r}; }
+      at += 2u;
+    } else { factor = finish(most${r}, sum${r}, head); }
+    ${each(pieces * perWord, (i) => {
+      const d = `(lane + ${64 * Math.floor(i / perWord)}u) * ${perWord}u + ${i % perWord}u`;
+      return `if (${d} < ${valueDim}u) { if (partial >= 0) { $states[at + ${d}] = o${r}_${i}; } else { $out[at + ${d}] = o${r}_${i} * factor; } }`;
+    })}
+  }`,
+  )}
 }`,
   );
 }
 
-/** One workgroup for each merge entry, kv head and packed row: the states of a tile's chunks, folded from the first to the last. */
-export function mergeKernel(valueDim: number): Kernel {
+/** Heads whose merge may round their values: whole units, four numbers a thread. */
+export const canRoundHeads = (valueDim: number): boolean => valueDim % 32 === 0 && valueDim <= 256;
+
+/**
+ * One workgroup for each merge entry, kv head and packed row: the states of a tile's chunks, folded from the first to the last. `rounds`: a
+ * product with codes follows, the rows are rounded too.
+ */
+export function mergeKernel(valueDim: number, rounds = false): Kernel {
   const each = Math.ceil(valueDim / 64);
   return kernel(
-    `merge-${valueDim}`,
-    "out:rw:f32 states:r:f32 step:r:i32 sinks:r:f32",
-    "merges group qTile qoIndptr outAt outStride numKvHeads hasSinks sinksAt",
-    `${FINISH}
+    `merge-${valueDim}${rounds ? "-rounds" : ""}`,
+    `out:rw:f32 states:r:f32 step:r:i32 sinks:r:f32${rounds ? " codes:rw:u32 m:rw:vec2u" : ""}`,
+    "merges group qTile qoIndptr outAt outStride numKvHeads hasSinks sinksAt cols",
+    `${FINISH}${rounds ? `${ROUND_FOUR(64)}\nvar<workgroup> made: array<vec4f, ${valueDim / 4}>;` : ""}
 @compute @workgroup_size(64) fn main(@builtin(workgroup_id) g: vec3u, @builtin(local_invocation_index) l: u32) {
   let entry = p.merges + 4u * g.x; let kv = g.y;
-  let row = u32($step[entry]); let first = u32($step[entry + 2u]); let count = u32($step[entry + 3u]);
+  let row = u32($step[entry]); let first = u32($step[entry + 2u]);
   let packed = u32($step[entry + 1u]) + g.z;
   let firstToken = u32($step[p.qoIndptr + row]); let packedLen = (u32($step[p.qoIndptr + row + 1u]) - firstToken) * p.group;
-  if (packed >= packedLen) { return; }
+  let count = select(0u, u32($step[entry + 3u]), packed < packedLen);
   var m = ${LOWEST}; var s = 0.0; var o: array<f32, ${each}>;
   for (var i = 0u; i < count; i++) {
     let at = (((first + i) * p.numKvHeads + kv) * p.qTile + g.z) * ${valueDim + 2}u;
@@ -237,10 +255,21 @@ export function mergeKernel(valueDim: number): Kernel {
     ${FACTORS("m", "s")}
     for (var j = 0u; j < ${each}u; j++) { let d = l + 64u * j; if (d < ${valueDim}u) { let c = $states[at + 2u + d]; ${FOLD("o[j]", "c")} } }
   }
-  if (count == 0u) { return; }
-  let head = kv * p.group + packed % p.group; let factor = finish(m, s, head);
-  let to = p.outAt + (firstToken + packed / p.group) * p.outStride + head * ${valueDim}u;
-  for (var j = 0u; j < ${each}u; j++) { let d = l + 64u * j; if (d < ${valueDim}u) { $out[to + d] = o[j] * factor; } }
+  let token = firstToken + packed / p.group; let head = kv * p.group + packed % p.group; let factor = finish(m, s, head);
+  let to = p.outAt + token * p.outStride + head * ${valueDim}u;
+  for (var j = 0u; j < ${each}u; j++) {
+    let d = l + 64u * j;
+    if (d < ${valueDim}u) {
+      ${rounds ? "made[d / 4u][d % 4u] = o[j] * factor;" : ""}
+      if (count > 0u) { $out[to + d] = o[j] * factor; }
+    }
+  }
+  ${
+    rounds
+      ? `workgroupBarrier();
+  roundFour(l, made[min(l, ${valueDim / 4 - 1}u)], (token * p.cols + head * ${valueDim}u) / 4u + l, count > 0u && l < ${valueDim / 4}u);`
+      : ""
+  }
 }`,
   );
 }

@@ -3,6 +3,7 @@
 import type { Activation } from "../../../core/activation.js";
 import type { MapSpec } from "../../op-specs.js";
 import { type Kernel, kernel, MATHS } from "../kernel.js";
+import { ROUND_FOUR } from "./rounding.js";
 
 /** Columns of a workgroup. */
 export const EACH = 128;
@@ -23,7 +24,7 @@ export function activationOf(activation: Activation): string {
 }
 
 /** WGSL of an op. Where y has one column, or is a position, u is the number of the row. */
-function ruleOf(spec: MapSpec): string {
+export function ruleOf(spec: MapSpec): string {
   switch (spec.kind) {
     case "add":
       return "fma(p.f0, u, v)";
@@ -72,25 +73,41 @@ const SECOND = {
   other: "$y[p.yAt + r * p.yStride + c]",
 } as const;
 
+/** Columns of a workgroup that rounds its rows, four a thread. */
+export const EACH_ROUNDED = 256;
+
 const made = new Map<string, Kernel>();
 
-/** Made once for each kind: programs are found by the kernel's identity. */
-export function mapKernel(spec: MapSpec): Kernel {
+/** Made once for each kind: programs are found by the kernel's identity. `rounds`: products with codes follow, the rows are rounded too. */
+export function mapKernel(spec: MapSpec, rounds = false): Kernel {
   const { kind } = spec;
-  const name = "activation" in spec ? `${kind}-${spec.activation}` : kind;
+  const name = `${kind}${"activation" in spec ? `-${spec.activation}` : ""}${rounds ? "-rounds" : ""}`;
   let found = made.get(name);
   if (found === undefined) {
     const second = kind === "scale_rows" || kind === "scale_by_position" ? SECOND[kind] : SECOND.other;
     found = kernel(
       name,
-      "out:rw:f32 x:r:f32 y:r:f32 step:r:i32",
+      `out:rw:f32 x:r:f32 y:r:f32 step:r:i32${rounds ? " codes:rw:u32 m:rw:vec2u" : ""}`,
       "cols outAt outStride xAt xStride yAt yStride positions f0:f f1:f f2:f f3:f",
       `${MATHS}
-@compute @workgroup_size(${EACH}) fn main(@builtin(global_invocation_id) id: vec3u) {
-  let c = id.x; let r = id.y;
-  if (c >= p.cols) { return; }
+fn valueOf(r: u32, c: u32) -> f32 {
   let v = $x[p.xAt + r * p.xStride + c]; let u = ${second};
-  $out[p.outAt + r * p.outStride + c] = ${ruleOf(spec)};
+  return ${ruleOf(spec)};
+}
+${
+  rounds
+    ? `${ROUND_FOUR(EACH_ROUNDED / 4)}
+@compute @workgroup_size(${EACH_ROUNDED / 4}) fn main(@builtin(global_invocation_id) id: vec3u, @builtin(local_invocation_index) l: u32) {
+  let c = 4u * id.x; let r = id.y; var v = vec4f(0.0);
+  if (c < p.cols) {
+    v = vec4f(valueOf(r, c), valueOf(r, c + 1u), valueOf(r, c + 2u), valueOf(r, c + 3u));
+    let o = p.outAt + r * p.outStride + c; $out[o] = v.x; $out[o + 1u] = v.y; $out[o + 2u] = v.z; $out[o + 3u] = v.w;
+  }
+  roundFour(l, v, (r * p.cols + c) / 4u, c < p.cols);
+}`
+    : `@compute @workgroup_size(${EACH}) fn main(@builtin(global_invocation_id) id: vec3u) {
+  if (id.x < p.cols) { $out[p.outAt + id.y * p.outStride + id.x] = valueOf(id.y, id.x); }
+}`
 }`,
     );
     made.set(name, found);

@@ -36,15 +36,22 @@ export function rowBytes(encoding: Encoding, cols: number): number {
   }
 }
 
-const UNPACK: Readonly<Record<FloatEncoding, string>> = {
-  f32: "let w0 = bitcast<vec4f>($w[AT * 2u]); let w1 = bitcast<vec4f>($w[AT * 2u + 1u]);",
-  f16: "let raw = $w[AT]; let w0 = vec4f(unpack2x16float(raw.x), unpack2x16float(raw.y)); let w1 = vec4f(unpack2x16float(raw.z), unpack2x16float(raw.w));",
-  bf16: "let raw = $w[AT]; let w0 = bitcast<vec4f>(vec4u(raw.x << 16u, raw.x & 0xffff0000u, raw.y << 16u, raw.y & 0xffff0000u)); let w1 = bitcast<vec4f>(vec4u(raw.z << 16u, raw.z & 0xffff0000u, raw.w << 16u, raw.w & 0xffff0000u));",
+const UNPACK: Readonly<Record<FloatEncoding, readonly [string, string]>> = {
+  f32: ["bitcast<vec4f>($w[AT * 2u])", "bitcast<vec4f>($w[AT * 2u + 1u])"],
+  f16: [
+    "vec4f(unpack2x16float($w[AT].x), unpack2x16float($w[AT].y))",
+    "vec4f(unpack2x16float($w[AT].z), unpack2x16float($w[AT].w))",
+  ],
+  bf16: [
+    "bitcast<vec4f>(vec4u($w[AT].x << 16u, $w[AT].x & 0xffff0000u, $w[AT].y << 16u, $w[AT].y & 0xffff0000u))",
+    "bitcast<vec4f>(vec4u($w[AT].z << 16u, $w[AT].z & 0xffff0000u, $w[AT].w << 16u, $w[AT].w & 0xffff0000u))",
+  ],
 };
 
-/** WGSL: w0 and w1 are the 8 numbers of unit `at` of the matrix. Operand: w of vec4u. */
-export function floatUnitAt(encoding: FloatEncoding, at: string): string {
-  return UNPACK[encoding].replaceAll("AT", `(${at})`);
+/** WGSL: the first and the last four of the 8 numbers of unit `at` of the matrix. Operand: w of vec4u. */
+export function floatUnitAt(encoding: FloatEncoding, at: string): readonly [string, string, string] {
+  const [first, last] = UNPACK[encoding];
+  return [first.replaceAll("AT", `(${at})`), last.replaceAll("AT", `(${at})`), ""];
 }
 
 const HALF_FACTOR = `fn factorOf(row: u32, u: u32) -> f32 {
@@ -111,7 +118,8 @@ fn factorsOf(row: u32, u: u32) -> vec2f {
 /** WGSL: numberAt(row, c), one number of the matrix; fields of p: units, factorsAt. */
 export function numbersOf(encoding: Encoding): string {
   if (isFloat(encoding)) {
-    return `fn numberAt(row: u32, c: u32) -> f32 { ${floatUnitAt(encoding, "row * p.units + c / 8u")} return select(w0, w1, (c & 4u) != 0u)[c % 4u]; }`;
+    const [first, last] = floatUnitAt(encoding, "row * p.units + c / 8u");
+    return `fn numberAt(row: u32, c: u32) -> f32 { return select(${first}, ${last}, (c & 4u) != 0u)[c % 4u]; }`;
   }
   const value: Readonly<Record<BlockEncoding, string>> = {
     q4_0: "f.x * f32(code - 8)",

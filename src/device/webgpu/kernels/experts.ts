@@ -4,8 +4,8 @@
 import type { ExpertWeights, RouterSpec } from "../../op-specs.js";
 import { type Kernel, kernel, MATHS, tree } from "../kernel.js";
 import { activationOf } from "./elementwise.js";
-import { BLOCK_CODE, type Encoding, isFloat } from "./encodings.js";
-import { blockUnit, floatUnit, matvec, X1 } from "./matmul.js";
+import { type Encoding, isFloat } from "./encodings.js";
+import { blockProduct, floatProduct, matvec, serialMatvec } from "./matmul.js";
 
 /** Experts of a layer, at most: four for each thread of the router. */
 export const MOST_EXPERTS = 512;
@@ -163,31 +163,16 @@ fn put(t: u32, row: u32, total: f32) {
   $out[t * p.rows + row] = sum;
 }`;
   const rule = {
-    weightRow: "($ids[t0] - p.firstExpert) * p.rows + row",
+    weightRow: "($ids[t0] - p.firstExpert) * p.rows + ROW",
     isMine: "$ids[t0] >= p.firstExpert && $ids[t0] < p.endExpert",
     xRow: "t0 / p.pairsPerRow",
   };
-  const common = "rows units factorsAt n hasBias biasAt biasStride firstExpert endExpert pairsPerRow";
-  if (isFloat(encoding)) {
-    return matvec(
-      `experts-${encoding}`,
-      "out:rw:f32 x:r:f32 w:r:vec4u bias:r:f32 ids:r:u32",
-      `${common} xAt xStride cols`,
-      `${X1}${output}`,
-      1,
-      floatUnit(encoding, 1),
-      rule,
-      isSerial,
-    );
-  }
-  return matvec(
-    `experts-${encoding}`,
-    "out:rw:f32 x:r:vec4u xm:r:vec2u w:r:vec4u s:r:u32 bias:r:f32 ids:r:u32",
-    `${common} rowUnits`,
-    `${BLOCK_CODE[encoding].code}${output}`,
-    1,
-    blockUnit(encoding, 1),
-    rule,
-    isSerial,
-  );
+  const plain = isFloat(encoding) ? floatProduct(encoding, "f32", output) : blockProduct(encoding, output);
+  const product = {
+    ...plain,
+    name: `experts-${encoding}`,
+    operands: `${plain.operands} ids:r:u32`,
+    params: `rows units factorsAt n hasBias biasAt biasStride firstExpert endExpert pairsPerRow ${isFloat(encoding) ? "xAt xStride cols" : "rowUnits"}`,
+  };
+  return isSerial ? serialMatvec(product, rule) : matvec(product, 1, undefined, rule);
 }

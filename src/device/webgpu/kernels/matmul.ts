@@ -1,12 +1,16 @@
-// Products of rows with weights. One order of every sum, whatever kernel runs: a row of the weight is cut into 32 chains, chain c takes the
-// units c, c + 32, ... (encodings.ts) one after the other with explicit fma, and the chains are added from the first to the last. The matvec
-// gives each chain a thread; the tile walks chain by chain. So their bits are the same, and a row's never depend on its neighbours.
+// Products of rows with weights. One order of every sum, whatever kernel runs: a row of the weight is cut into 16 chains, chain c takes the
+// units c, c + 16, ... (encodings.ts) one after the other with explicit fma; chains c and c + 8 are added, and these eight sums from the first
+// to the last. The matvec gives each chain a thread; the tile has eight groups of threads, each two chains. So their bits are the same, and a
+// row's never depend on its neighbours.
 //
 // Rows that meet a block encoding are rounded to 8 bits, a factor for each 32 of them; dots of a unit are then exact integers.
 
-import { type Kernel, kernel } from "../kernel.js";
+import type { Activation } from "../../../core/activation.js";
+import { type Kernel, kernel, MATHS } from "../kernel.js";
+import { ruleOf } from "./elementwise.js";
 import {
   BLOCK_CODE,
+  BLOCK_UNIT,
   type BlockEncoding,
   type Encoding,
   type FloatEncoding,
@@ -14,24 +18,64 @@ import {
   isFloat,
   numbersOf,
 } from "./encodings.js";
+import { ROUND_FOUR } from "./rounding.js";
 
-const CHAINS = 32;
-/** Outputs of a matvec's workgroup. */
-export const VECTOR_ROWS = 8;
+const CHAINS = 16;
+/** Chains that a tile sums at the same time. */
+const SIDE = 8;
 /** Outputs of a workgroup whose threads do not meet: barriers are dear on a processor. */
 export const SERIAL_ROWS = 64;
-/** Rows of x and outputs of a tile. */
-export const TILE = 64;
-
 /** Tokens that one launch of the matvec reads the weights for. */
 export const VECTOR_TOKENS = [1, 2, 4, 8] as const;
+/** Bytes of workgroup memory that a kernel may take on every adapter. */
+const LEAST_WORKGROUP_BYTES = 16384;
+
+/** How the threads of a matvec share its work: a thread has one chain of `rows` outputs, and asks for `ahead` units of each at a time. */
+export interface VectorShape {
+  readonly chains: number;
+  readonly side: number;
+  readonly threads: number;
+  readonly rows: number;
+  readonly ahead: number;
+}
+
+/** How the threads of a tile share its work: `side` chains at the same time, and a thread has one of them of `rows` x `tokens` outputs. */
+export interface TileShape {
+  readonly chains: number;
+  readonly side: number;
+  readonly rows: number;
+  readonly tokens: number;
+  /** Threads along outputs and along tokens. */
+  readonly across: number;
+  readonly down: number;
+  readonly prefetch: boolean;
+}
+
+export const VECTOR_SHAPES: Readonly<Record<number, VectorShape>> = {
+  1: { chains: CHAINS, side: SIDE, threads: 128, rows: 1, ahead: 4 },
+  2: { chains: CHAINS, side: SIDE, threads: 128, rows: 2, ahead: 1 },
+  4: { chains: CHAINS, side: SIDE, threads: 128, rows: 2, ahead: 1 },
+  8: { chains: CHAINS, side: SIDE, threads: 128, rows: 2, ahead: 1 },
+};
+/** Outputs of a workgroup are one unit of the next product's rows. */
+export const GATED_SHAPE: VectorShape = { chains: CHAINS, side: SIDE, threads: 256, rows: 2, ahead: 1 };
+/** The smaller one takes 8 KiB of workgroup memory, and compiles in moments on adapters in software. */
+export const TILE_SHAPES = {
+  large: { chains: CHAINS, side: SIDE, rows: 4, tokens: 8, across: 8, down: 4, prefetch: false },
+  small: { chains: CHAINS, side: SIDE, rows: 2, tokens: 2, across: 8, down: 4, prefetch: false },
+} as const satisfies Record<string, TileShape>;
+export type TileSize = keyof typeof TILE_SHAPES;
+
+/** Outputs of a workgroup. */
+export const heightOf = ({ chains, threads, rows }: VectorShape): number => (threads / chains) * rows;
 
 const OUTPUT = `
 fn put(t: u32, row: u32, total: f32) {
   let o = p.outAt + t * p.outStride + p.firstRow + row; var sum = total;
   if (p.hasBias == 1u) { sum = sum + $bias[p.biasAt + p.firstRow + row]; }
-  let value = p.scale * sum;
-  $out[o] = select(value, $out[o] + value, p.accumulates == 1u);
+  var value = p.scale * sum;
+  if (p.accumulates == 1u) { value = $out[o] + value; }
+  $out[o] = value;
 }`;
 const COMMON = "rows firstRow units factorsAt n outAt outStride hasBias biasAt accumulates scale:f";
 const FLOAT_PARAMS = `${COMMON} xAt xStride cols`;
@@ -44,246 +88,333 @@ const X4 = {
 fn x4(t: u32, c: u32) -> vec4f { let at = p.xAt + t * p.xStride; return vec4f(x1(at, c), x1(at, c + 1u), x1(at, c + 2u), x1(at, c + 3u)); }`,
 } as const;
 
-export const X1 = X4.f32;
-
 const times = (count: number, line: (i: number) => string): string =>
-  Array.from({ length: count }, (_, i) => line(i)).join("\n      ");
+  Array.from({ length: count }, (_, i) => line(i)).join("\n");
+
+/** What a product reads and adds: a unit is two vectors of the weight and two of x, with factors where they are codes. */
+export interface Product {
+  readonly name: string;
+  readonly operands: string;
+  readonly params: string;
+  /** WGSL: put(t, row, total), and functions that the following use. */
+  readonly code: string;
+  /** Type of the vectors. */
+  readonly vector: "vec4f" | "vec4u";
+  /** Types of a unit's factors, of the weight and of x; null: there are none. */
+  readonly factors: { readonly weight: string; readonly x: string } | null;
+  /** WGSL expressions: the vectors and the factors of unit u of a row of the weight, and of x. */
+  readonly weight: (row: string, u: string) => readonly [string, string, string];
+  readonly x: (row: string, u: string) => readonly [string, string, string];
+  /** WGSL statements that x alone gives, once for all outputs, and that add to `acc`; names end in what is given. */
+  readonly prepare: (x: string) => string;
+  readonly add: (acc: string, w: string, x: string) => string;
+}
 
 interface VectorRule {
-  /** WGSL: the row of the weight that gives output `row`. */
+  /** WGSL: the row of the weight that gives output ROW. */
   readonly weightRow: string;
   readonly isMine: string;
   /** The row of x that the first token reads. */
   readonly xRow: string;
 }
-const PLAIN: VectorRule = { weightRow: "row", isMine: "true", xRow: "t0" };
+const PLAIN: VectorRule = { weightRow: "ROW", isMine: "true", xRow: "t0" };
 
-/** 256 threads: 8 outputs, 32 chains each. Serial: a thread has all chains of an output, one after the other, without a barrier. `code` has put(t, row, total); `unit` reads rows xr, xr + 1, ... of x and row wr of the weight. */
-export function matvec(
-  name: string,
-  operands: string,
-  params: string,
-  code: string,
-  tokens: number,
-  unit: string,
-  { weightRow, isMine, xRow }: VectorRule = PLAIN,
-  isSerial = false,
-): Kernel {
-  if (isSerial)
-    return kernel(
-      `${name}-serial`,
-      operands,
-      params,
-      `${code}
+/** WGSL: a unit's vectors and factors as a<name>, b<name>, f<name>. */
+function declare(name: string, [a, b, f]: readonly [string, string, string], { factors }: Product): string {
+  return `let a${name} = ${a}; let b${name} = ${b};${factors === null ? "" : ` let f${name} = ${f};`}`;
+}
+
+/** A thread has all chains of an output, one after the other, without a barrier. */
+export function serialMatvec(product: Product, { weightRow, isMine, xRow }: VectorRule = PLAIN): Kernel {
+  return kernel(
+    `${product.name}-serial`,
+    product.operands,
+    product.params,
+    `${product.code}
 @compute @workgroup_size(${SERIAL_ROWS}) fn main(@builtin(global_invocation_id) id: vec3u) {
   let row = id.x; let t0 = id.y;
   if (row >= p.rows || !(${isMine})) { return; }
-  let wr = ${weightRow}; let xr = ${xRow}; var total = 0.0;
-  for (var c = 0u; c < min(p.units, ${CHAINS}u); c++) {
-    var acc0 = 0.0;
-    for (var u = c; u < p.units; u += ${CHAINS}u) {
-      ${unit}
+  let wr = ${weightRow.replace("ROW", "row")}; let xr = ${xRow}; var total = 0.0;
+  for (var g = 0u; g < ${SIDE}u; g++) {
+    var part = 0.0;
+    for (var c = g; c < ${CHAINS}u; c += ${SIDE}u) {
+      var acc = 0.0;
+      for (var u = c; u < p.units; u += ${CHAINS}u) {
+        ${declare("w", product.weight("wr", "u"), product)}
+        ${declare("x", product.x("xr", "u"), product)}
+        ${product.prepare("x")}
+        ${product.add("acc", "w", "x")}
+      }
+      part = part + acc;
     }
-    total = total + acc0;
+    total = total + part;
   }
   put(t0, row, total);
 }`,
-    );
-  return kernel(
-    name,
-    operands,
-    params,
-    `${code}
-var<workgroup> sums: array<f32, ${tokens * VECTOR_ROWS * (CHAINS + 1)}>;
-@compute @workgroup_size(256) fn main(@builtin(workgroup_id) g: vec3u, @builtin(local_invocation_index) l: u32) {
-  let lane = l & 31u; let local = l / 32u; let row = g.x * ${VECTOR_ROWS}u + local; let t0 = g.y * ${tokens}u;
-  ${times(tokens, (t) => `var acc${t} = 0.0;`)}
-  let isMine = ${isMine};
-  if (row < p.rows && isMine) {
-    let wr = ${weightRow}; let xr = ${xRow};
-    for (var u = lane; u < p.units; u += ${CHAINS}u) {
-      ${unit}
-    }
-  }
-  ${times(tokens, (t) => `sums[(${t}u * ${VECTOR_ROWS}u + local) * ${CHAINS + 1}u + lane] = acc${t};`)}
-  workgroupBarrier();
-  let t = l / ${VECTOR_ROWS}u; let mine = g.x * ${VECTOR_ROWS}u + l % ${VECTOR_ROWS}u;
-  if (t < ${tokens}u && t0 + t < p.n && mine < p.rows && isMine) {
-    var total = 0.0;
-    for (var i = 0u; i < ${CHAINS}u; i++) { total = total + sums[l * ${CHAINS + 1}u + i]; }
-    put(t0 + t, mine, total);
-  }
-}`,
   );
 }
 
-export function floatUnit(encoding: FloatEncoding, tokens: number): string {
-  const dot = (w: string, t: number, part: string): string =>
-    ["x", "y", "z", "w"].map((c) => `acc${t} = fma(${w}.${c}, ${part}.${c}, acc${t});`).join(" ");
-  return `${floatUnitAt(encoding, "wr * p.units + u")}
-      ${times(tokens, (t) => `{ let a = x4(xr + ${t}u, 8u * u); let b = x4(xr + ${t}u, 8u * u + 4u); ${dot("w0", t, "a")} ${dot("w1", t, "b")} }`)}`;
-}
-
-function floatMatvec(encoding: FloatEncoding, x: "f32" | "vec4f", tokens: number, isSerial = false): Kernel {
-  return matvec(
-    `matvec-${encoding}-${x}-${tokens}`,
-    `out:rw:f32 x:r:${x} w:r:vec4u bias:r:f32`,
-    FLOAT_PARAMS,
-    `${X4[x]}${OUTPUT}`,
-    tokens,
-    floatUnit(encoding, tokens),
-    PLAIN,
-    isSerial,
-  );
-}
-
-const DOTS = (w0: string, w1: string, x0: string, x1: string): string => {
-  const four = (a: string, b: string) =>
-    ["x", "y", "z", "w"].map((c) => `dot4I8Packed(${a}.${c}, ${b}.${c})`).join(" + ");
-  return `let i0 = ${four(w0, x0)}; let i1 = ${four(w1, x1)};`;
-};
-const X_FACTORS =
-  "let sx = bitcast<f32>(m.x); let s0 = extractBits(bitcast<i32>(m.y), 0u, 16u); let s1 = extractBits(bitcast<i32>(m.y), 16u, 16u);";
-
-export function blockUnit(encoding: BlockEncoding, tokens: number): string {
-  const { add } = BLOCK_CODE[encoding];
-  return `let w0 = codesOf(wr, u, 0u); let w1 = codesOf(wr, u, 1u); let f = factorsOf(wr, u);
-      ${times(
-        tokens,
-        (t) => `{ let xa = (xr + ${t}u) * p.rowUnits + u; let m = $xm[xa]; ${X_FACTORS}
-        ${DOTS("w0", "w1", "$x[2u * xa]", "$x[2u * xa + 1u]")} var acc = acc${t}; ${add} acc${t} = acc; }`,
+/** Few tokens: neighbouring threads have the chains of an output, whose units are neighbours in memory. */
+export function matvec(
+  product: Product,
+  tokens: number,
+  { chains, side, threads, rows, ahead }: VectorShape = VECTOR_SHAPES[tokens]!,
+  { weightRow, isMine, xRow }: VectorRule = PLAIN,
+): Kernel {
+  const slots = threads / chains;
+  const outputs = slots * rows;
+  const together = Math.min(tokens, Math.max(1, Math.floor(LEAST_WORKGROUP_BYTES / (4 * outputs * (chains + 1)))));
+  const step = (units: number): string => `
+      ${times(units, (k) => times(rows, (r) => declare(`w${k}_${r}`, product.weight(`r${r}`, `(u + ${k * chains}u)`), product)))}
+      ${times(units, (k) =>
+        times(
+          tokens,
+          (t) => `{ ${declare("x", product.x(`xr + ${t}u`, `(u + ${k * chains}u)`), product)} ${product.prepare("x")}
+        ${times(rows, (r) => product.add(`acc${t}_${r}`, `w${k}_${r}`, "x"))} }`,
+        ),
       )}`;
-}
-
-function blockMatvec(encoding: BlockEncoding, tokens: number, isSerial = false): Kernel {
-  return matvec(
-    `matvec-${encoding}-${tokens}`,
-    "out:rw:f32 x:r:vec4u xm:r:vec2u w:r:vec4u s:r:u32 bias:r:f32",
-    BLOCK_PARAMS,
-    `${BLOCK_CODE[encoding].code}${OUTPUT}`,
-    tokens,
-    blockUnit(encoding, tokens),
-    PLAIN,
-    isSerial,
-  );
-}
-
-/** 256 threads: 64 outputs x 64 tokens, each thread 4 x 4. Four units of a chain, 32 columns, at a time. */
-function floatTile(encoding: FloatEncoding, x: "f32" | "vec4f"): Kernel {
   return kernel(
-    `tile-${encoding}-${x}`,
-    `out:rw:f32 x:r:${x} w:r:vec4u bias:r:f32`,
-    FLOAT_PARAMS,
-    `${X4[x]}${OUTPUT}
-var<workgroup> ws: array<vec4f, 512>; // [32 columns][64 outputs / 4]
-var<workgroup> xs: array<vec4f, 512>; // [32 columns][64 tokens / 4]
-@compute @workgroup_size(256) fn main(@builtin(workgroup_id) g: vec3u, @builtin(local_invocation_index) l: u32) {
-  let r = l % 16u; let t = l / 16u;
-  let mine = l % 64u; let piece = l / 64u; let row = g.x * 64u + mine; let token = g.y * 64u + mine; // what the thread brings
-  var totals: array<vec4f, 4>; var acc: array<vec4f, 4>;
-  for (var c = 0u; c < min(p.units, ${CHAINS}u); c++) {
-    for (var a = 0u; a < 4u; a++) { acc[a] = vec4f(0.0); }
-    for (var u0 = c; u0 < p.units; u0 += ${4 * CHAINS}u) {
-      let u = u0 + piece * ${CHAINS}u;
-      var c4 = vec4f(0.0); var d4 = vec4f(0.0); var a4 = vec4f(0.0); var b4 = vec4f(0.0);
-      if (u < p.units) {
-        if (row < p.rows) { ${floatUnitAt(encoding, "row * p.units + u")} c4 = w0; d4 = w1; }
-        if (token < p.n) { a4 = x4(token, 8u * u); b4 = x4(token, 8u * u + 4u); }
-      }
-      workgroupBarrier();
-      for (var i = 0u; i < 4u; i++) {
-        let at = (piece * 8u + i) * 16u + mine / 4u;
-        ws[at][mine % 4u] = c4[i]; ws[at + 64u][mine % 4u] = d4[i];
-        xs[at][mine % 4u] = a4[i]; xs[at + 64u][mine % 4u] = b4[i];
-      }
-      workgroupBarrier();
-      for (var k = 0u; k < 32u; k++) {
-        let wv = ws[k * 16u + r]; let xv = xs[k * 16u + t];
-        acc[0] = fma(vec4f(wv.x), xv, acc[0]); acc[1] = fma(vec4f(wv.y), xv, acc[1]);
-        acc[2] = fma(vec4f(wv.z), xv, acc[2]); acc[3] = fma(vec4f(wv.w), xv, acc[3]);
-      }
-    }
-    for (var a = 0u; a < 4u; a++) { totals[a] = totals[a] + acc[a]; }
+    `${product.name}-${tokens}`,
+    product.operands,
+    product.params,
+    `${product.code}
+var<workgroup> sums: array<f32, ${together * outputs * (chains + 1)}>;
+@compute @workgroup_size(${threads}) fn main(@builtin(workgroup_id) g: vec3u, @builtin(local_invocation_index) l: u32) {
+  let lane = l % ${chains}u; let slot = l / ${chains}u; let first = g.x * ${outputs}u; let t0 = g.y * ${tokens}u;
+  ${times(tokens, (t) => times(rows, (r) => `var acc${t}_${r} = 0.0;`))}
+  let isMine = ${isMine};
+  if (isMine) {
+    let xr = ${xRow};
+    ${times(rows, (r) => `let r${r} = ${weightRow.replace("ROW", `min(first + ${r * slots}u + slot, p.rows - 1u)`)};`)}
+    var u = lane;
+    ${ahead > 1 ? `for (; u + ${(ahead - 1) * chains}u < p.units; u += ${ahead * chains}u) { ${step(ahead)} }` : ""}
+    for (; u < p.units; u += ${chains}u) { ${step(1)} }
   }
-  for (var a = 0u; a < 4u; a++) { for (var b = 0u; b < 4u; b++) {
-    let o = g.x * 64u + r * 4u + a; let tt = g.y * 64u + t * 4u + b;
-    if (o < p.rows && tt < p.n) { put(tt, o, totals[a][b]); }
-  } }
+  ${times(Math.ceil(tokens / together), (phase) => {
+    const from = phase * together;
+    const count = Math.min(together, tokens - from);
+    return `${phase > 0 ? "workgroupBarrier();" : ""}
+  ${times(count, (t) => times(rows, (r) => `sums[(${(t * rows + r) * slots}u + slot) * ${chains + 1}u + lane] = acc${from + t}_${r};`))}
+  workgroupBarrier();
+  for (var i = l; i < ${count * outputs}u; i += ${threads}u) {
+    let t = t0 + ${from}u + i / ${outputs}u; let row = first + i % ${outputs}u;
+    if (t < p.n && row < p.rows && isMine) {
+      var total = 0.0;
+      for (var s = 0u; s < ${side}u; s++) {
+        var part = 0.0;
+        for (var c = s; c < ${chains}u; c += ${side}u) { part = part + sums[i * ${chains + 1}u + c]; }
+        total = total + part;
+      }
+      put(t, row, total);
+    }
+  }`;
+  })}
 }`,
   );
 }
 
-/** The same for codes, one unit at a time. */
-function blockTile(encoding: BlockEncoding): Kernel {
+/**
+ * act(gate) * up of few tokens, where gate and up are the halves of the weight's rows, and these rounded for the product that follows: the
+ * outputs of a workgroup are one unit of them.
+ */
+export function gatedMatvec(encoding: BlockEncoding, activation: Activation, tokens: number): Kernel {
+  const { chains, side, threads, rows } = GATED_SHAPE;
+  const slots = threads / chains;
+  const product = blockProduct(encoding, "");
+  const together = Math.min(tokens, Math.floor(LEAST_WORKGROUP_BYTES / (4 * 2 * BLOCK_UNIT * (chains + 1))));
+  const both = 2 * rows;
+  return kernel(
+    `gated-${encoding}-${activation}-${tokens}`,
+    "out:rw:f32 codes:rw:u32 m:rw:vec2u x:r:vec4u xm:r:vec2u w:r:vec4u s:r:u32",
+    "rows units factorsAt n outAt outStride rowUnits",
+    `${MATHS}${product.code}${ROUND_FOUR(threads)}
+var<workgroup> sums: array<f32, ${together * 2 * BLOCK_UNIT * (chains + 1)}>;
+var<workgroup> made: array<vec4f, ${(tokens * BLOCK_UNIT) / 4}>;
+fn chained(at: u32) -> f32 {
+  var total = 0.0;
+  for (var s = 0u; s < ${side}u; s++) {
+    var part = 0.0;
+    for (var c = s; c < ${chains}u; c += ${side}u) { part = part + sums[at * ${chains + 1}u + c]; }
+    total = total + part;
+  }
+  return total;
+}
+fn gated(v: f32, u: f32) -> f32 { return ${ruleOf({ kind: "gate", activation })}; }
+@compute @workgroup_size(${threads}) fn main(@builtin(workgroup_id) g: vec3u, @builtin(local_invocation_index) l: u32) {
+  let lane = l % ${chains}u; let slot = l / ${chains}u; let first = g.x * ${BLOCK_UNIT}u; let t0 = g.y * ${tokens}u;
+  ${times(tokens, (t) => times(both, (r) => `var acc${t}_${r} = 0.0;`))}
+  ${times(both, (r) => `let r${r} = first + ${(r % rows) * slots}u + slot${r < rows ? "" : " + p.rows"};`)}
+  for (var u = lane; u < p.units; u += ${chains}u) {
+    ${times(both, (r) => declare(`w${r}`, product.weight(`r${r}`, "u"), product))}
+    ${times(tokens, (t) => `{ ${declare("x", product.x(`t0 + ${t}u`, "u"), product)} ${product.prepare("x")} ${times(both, (r) => product.add(`acc${t}_${r}`, `w${r}`, "x"))} }`)}
+  }
+  ${times(Math.ceil(tokens / together), (phase) => {
+    const from = phase * together;
+    const count = Math.min(together, tokens - from);
+    return `${phase > 0 ? "workgroupBarrier();" : ""}
+  ${times(count, (t) => times(both, (r) => `sums[(${(t * both + r) * slots}u + slot) * ${chains + 1}u + lane] = acc${from + t}_${r};`))}
+  workgroupBarrier();
+  for (var i = l; i < ${count * BLOCK_UNIT}u; i += ${threads}u) {
+    let t = i / ${BLOCK_UNIT}u; let c = i % ${BLOCK_UNIT}u; let at = t * ${2 * BLOCK_UNIT}u + c;
+    let value = gated(chained(at), chained(at + ${BLOCK_UNIT}u));
+    made[(${from}u + t) * ${BLOCK_UNIT / 4}u + c / 4u][c % 4u] = value;
+    if (t0 + ${from}u + t < p.n) { $out[p.outAt + (t0 + ${from}u + t) * p.outStride + first + c] = value; }
+  }`;
+  })}
+  workgroupBarrier();
+  let t = l / ${BLOCK_UNIT / 4}u; let isThere = t < ${tokens}u && t0 + t < p.n;
+  roundFour(l, made[min(l, ${(tokens * BLOCK_UNIT) / 4 - 1}u)], ((t0 + t) * p.rows + first) / 4u + l % ${BLOCK_UNIT / 4}u, isThere);
+}`,
+  );
+}
+
+/** Outputs and tokens of a workgroup. */
+export const tileSize = ({ rows, tokens, across, down }: TileShape): { height: number; depth: number } => ({
+  height: rows * across,
+  depth: tokens * down,
+});
+
+/** Many tokens: groups of threads have the same outputs, each its own chains; at the end their sums are added. */
+export function tile(product: Product, shape: TileShape): Kernel {
+  const { chains, side, rows, tokens, across, down, prefetch } = shape;
+  const { height, depth } = tileSize(shape);
+  const { vector, factors } = product;
+  const each = across * down;
+  const threads = each * side;
+  const hasTotals = chains > side;
+  const [wPitch, xPitch] = [height + 1, depth + 1];
+  const pieces = (count: number, what: (i: number) => string): string =>
+    times(Math.ceil((count * side) / threads), what);
+  const inPlace = (i: number, count: number, code: string): string =>
+    (i + 1) * threads <= count * side ? code : `if (l < ${count * side - i * threads}u) { ${code} }`;
+  const zero = `${vector}(0)`;
+  const fetched = (name: string, type: string): string =>
+    `var a${name}: ${vector}; var b${name}: ${vector};${factors === null ? "" : ` var f${name}: ${type};`}`;
+  const bring = (name: string, isThere: string, [a, b, f]: readonly [string, string, string], type: string): string =>
+    `a${name} = ${zero}; b${name} = ${zero};${factors === null ? "" : ` f${name} = ${type}(0);`}
+      if (${isThere}) { a${name} = ${a}; b${name} = ${b};${factors === null ? "" : ` f${name} = ${f};`} }`;
+  const fetch = `
+    { let u = u0 + l % ${side}u;
+      ${pieces(height, (i) => {
+        const row = `(g.x * ${height}u + (l + ${i * threads}u) / ${side}u)`;
+        return bring(`w${i}`, `u < p.units && ${row} < p.rows`, product.weight(row, "u"), factors?.weight ?? "");
+      })}
+      ${pieces(depth, (i) => {
+        const token = `(g.y * ${depth}u + (l + ${i * threads}u) / ${side}u)`;
+        return bring(`x${i}`, `u < p.units && ${token} < p.n`, product.x(token, "u"), factors?.x ?? "");
+      })} }`;
+  const put = (kind: "w" | "x", count: number, pitch: number): string =>
+    pieces(count, (i) =>
+      inPlace(
+        i,
+        count,
+        `let at${kind}${i} = (l % ${side}u) * ${pitch}u + (l + ${i * threads}u) / ${side}u;
+    ${kind}s[at${kind}${i}] = a${kind}${i}; ${kind}s[at${kind}${i} + ${side * pitch}u] = b${kind}${i};${factors === null ? "" : ` f${kind}s[at${kind}${i}] = f${kind}${i};`}`,
+      ),
+    );
+  const shared = (kind: "w" | "x", at: string, pitch: number): readonly [string, string, string] => [
+    `${kind}s[${at}]`,
+    `${kind}s[${at} + ${side * pitch}u]`,
+    `f${kind}s[${at}]`,
+  ];
+  const quads = Math.ceil(tokens / 4);
+  return kernel(
+    `tile-${product.name}`,
+    product.operands,
+    product.params,
+    `${product.code}
+var<workgroup> ws: array<${vector}, ${Math.max(2 * side * wPitch, threads * quads)}>; // [2][chain][output]
+var<workgroup> xs: array<${vector}, ${2 * side * xPitch}>; // [2][chain][token]
+${factors === null ? "" : `var<workgroup> fws: array<${factors.weight}, ${side * wPitch}>; var<workgroup> fxs: array<${factors.x}, ${side * xPitch}>;`}
+@compute @workgroup_size(${threads}) fn main(@builtin(workgroup_id) g: vec3u, @builtin(local_invocation_index) l: u32) {
+  let chain = l / ${each}u; let r = l % ${across}u; let t = l % ${each}u / ${across}u;
+  ${times(tokens, (b) => times(rows, (a) => `var acc${a}_${b} = 0.0;${hasTotals ? ` var sum${a}_${b} = 0.0;` : ""}`))}
+  ${pieces(height, (i) => fetched(`w${i}`, factors?.weight ?? ""))}
+  ${pieces(depth, (i) => fetched(`x${i}`, factors?.x ?? ""))}
+  ${hasTotals ? `for (var begin = 0u; begin < ${chains}u; begin += ${side}u) {` : ""}
+  var u0 = ${hasTotals ? "begin" : "0u"};
+  ${prefetch ? fetch : ""}
+  while (u0 < p.units) {
+    ${prefetch ? "" : fetch}
+    workgroupBarrier();
+    ${put("w", height, wPitch)}
+    ${put("x", depth, xPitch)}
+    workgroupBarrier();
+    u0 += ${chains}u;
+    ${prefetch ? fetch : ""}
+    ${times(rows, (a) => declare(`c${a}`, shared("w", `chain * ${wPitch}u + ${a * across}u + r`, wPitch), product))}
+    ${times(
+      tokens,
+      (
+        b,
+      ) => `{ ${declare("x", shared("x", `chain * ${xPitch}u + ${b * down}u + t`, xPitch), product)} ${product.prepare("x")}
+      ${times(rows, (a) => product.add(`acc${a}_${b}`, `c${a}`, "x"))} }`,
+    )}
+  }
+  ${hasTotals ? `${times(tokens, (b) => times(rows, (a) => `sum${a}_${b} = sum${a}_${b} + acc${a}_${b}; acc${a}_${b} = 0.0;`))} }` : ""}
+  ${times(rows, (a) => {
+    const four = (q: number): string =>
+      [0, 1, 2, 3]
+        .map((i) => (4 * q + i < tokens ? `${hasTotals ? "sum" : "acc"}${a}_${4 * q + i}` : "0.0"))
+        .join(", ");
+    const kept = (value: string): string =>
+      vector === "vec4u" ? `bitcast<vec4u>(vec4f(${value}))` : `vec4f(${value})`;
+    return `workgroupBarrier();
+  ${times(quads, (q) => `ws[l * ${quads}u + ${q}u] = ${kept(four(q))};`)}
+  workgroupBarrier();
+  for (var i = l; i < ${each * tokens}u; i += ${threads}u) {
+    let q = i % ${each}u; let b = i / ${each}u; var total = 0.0;
+    for (var c = 0u; c < ${side}u; c++) { total = total + ${vector === "vec4u" ? "bitcast<f32>" : ""}(ws[(c * ${each}u + q) * ${quads}u + b / 4u][b % 4u]); }
+    let row = g.x * ${height}u + ${a * across}u + q % ${across}u; let token = g.y * ${depth}u + b * ${down}u + q / ${across}u;
+    if (row < p.rows && token < p.n) { put(token, row, total); }
+  }`;
+  })}
+}`,
+  );
+}
+
+/** Products with numbers: units of 8. `x`: how it is bound. */
+export function floatProduct(encoding: FloatEncoding, x: "f32" | "vec4f", output = OUTPUT, more = ""): Product {
+  return {
+    name: `${encoding}-${x}`,
+    operands: `out:rw:f32 x:r:${x} w:r:vec4u bias:r:f32`,
+    params: FLOAT_PARAMS,
+    code: `${X4[x]}${output}${more}`,
+    vector: "vec4f",
+    factors: null,
+    weight: (row, u) => floatUnitAt(encoding, `${row} * p.units + ${u}`),
+    x: (row, u) => [`x4(${row}, 8u * ${u})`, `x4(${row}, 8u * ${u} + 4u)`, ""],
+    prepare: () => "",
+    add: (acc, w, x_) =>
+      ["a", "b"]
+        .map((v) => ["x", "y", "z", "w"].map((c) => `${acc} = fma(${v}${w}.${c}, ${v}${x_}.${c}, ${acc});`).join(" "))
+        .join(" "),
+  };
+}
+
+/** Products with codes: units of 32. */
+export function blockProduct(encoding: BlockEncoding, output = OUTPUT): Product {
   const { code, add } = BLOCK_CODE[encoding];
-  return kernel(
-    `tile-${encoding}`,
-    "out:rw:f32 x:r:vec4u xm:r:vec2u w:r:vec4u s:r:u32 bias:r:f32",
-    BLOCK_PARAMS,
-    `${code}${OUTPUT}
-var<workgroup> ws: array<vec4u, 128>; // [2][64 outputs]
-var<workgroup> fs: array<vec2f, 64>;
-var<workgroup> xs: array<vec4u, 128>; // [2][64 tokens]
-var<workgroup> ms: array<vec2u, 64>;
-@compute @workgroup_size(256) fn main(@builtin(workgroup_id) g: vec3u, @builtin(local_invocation_index) l: u32) {
-  let r = l % 16u; let t = l / 16u; let mine = l % 64u; let part = (l / 64u) % 2u;
-  let row = g.x * 64u + mine; let token = g.y * 64u + mine;
-  var totals: array<f32, 16>; var accs: array<f32, 16>;
-  for (var c = 0u; c < min(p.units, ${CHAINS}u); c++) {
-    for (var i = 0u; i < 16u; i++) { accs[i] = 0.0; }
-    for (var u = c; u < p.units; u += ${CHAINS}u) {
-      var codes = vec4u(0u); var f0 = vec2f(0.0); var m0 = vec2u(0u);
-      if (l < 128u) {
-        if (row < p.rows) { codes = codesOf(row, u, part); if (part == 0u) { f0 = factorsOf(row, u); } }
-      } else if (token < p.n) { let xa = token * p.rowUnits + u; codes = $x[2u * xa + part]; m0 = $xm[xa]; }
-      workgroupBarrier();
-      if (l < 128u) { ws[part * 64u + mine] = codes; if (part == 0u) { fs[mine] = f0; } }
-      else { xs[part * 64u + mine] = codes; if (part == 0u) { ms[mine] = m0; } }
-      workgroupBarrier();
-      var w0: array<vec4u, 4>; var w1: array<vec4u, 4>; var ff: array<vec2f, 4>;
-      for (var a = 0u; a < 4u; a++) { w0[a] = ws[a * 16u + r]; w1[a] = ws[64u + a * 16u + r]; ff[a] = fs[a * 16u + r]; }
-      for (var b = 0u; b < 4u; b++) {
-        let x0 = xs[b * 16u + t]; let x1 = xs[64u + b * 16u + t]; let m = ms[b * 16u + t]; ${X_FACTORS}
-        for (var a = 0u; a < 4u; a++) {
-          let f = ff[a]; ${DOTS("w0[a]", "w1[a]", "x0", "x1")}
-          var acc = accs[a * 4u + b]; ${add} accs[a * 4u + b] = acc;
-        }
-      }
-    }
-    for (var i = 0u; i < 16u; i++) { totals[i] = totals[i] + accs[i]; }
-  }
-  for (var a = 0u; a < 4u; a++) { for (var b = 0u; b < 4u; b++) {
-    let o = g.x * 64u + a * 16u + r; let tt = g.y * 64u + b * 16u + t;
-    if (o < p.rows && tt < p.n) { put(tt, o, totals[a * 4u + b]); }
-  } }
-}`,
-  );
+  const dots = (v: string, w: string, x: string): string =>
+    ["x", "y", "z", "w"].map((c) => `dot4I8Packed(${v}${w}.${c}, ${v}${x}.${c})`).join(" + ");
+  return {
+    name: encoding,
+    operands: "out:rw:f32 x:r:vec4u xm:r:vec2u w:r:vec4u s:r:u32 bias:r:f32",
+    params: BLOCK_PARAMS,
+    code: `${code}${output}`,
+    vector: "vec4u",
+    factors: { weight: "vec2f", x: "vec2u" },
+    weight: (row, u) => [`codesOf(${row}, ${u}, 0u)`, `codesOf(${row}, ${u}, 1u)`, `factorsOf(${row}, ${u})`],
+    x: (row, u) => {
+      const at = `((${row}) * p.rowUnits + ${u})`;
+      return [`$x[2u * ${at}]`, `$x[2u * ${at} + 1u]`, `$xm[${at}]`];
+    },
+    prepare: (x) =>
+      `let sx = bitcast<f32>(f${x}.x); let s0 = extractBits(bitcast<i32>(f${x}.y), 0u, 16u); let s1 = extractBits(bitcast<i32>(f${x}.y), 16u, 16u);`,
+    add: (acc, w, x) =>
+      `{ let i0 = ${dots("a", w, x)}; let i1 = ${dots("b", w, x)}; let f = f${w}; ${add.replaceAll("acc", acc)} }`,
+  };
 }
-
-/** Rows to 8 bits: of each 32 numbers their codes, their factor, and the sums of the codes of both halves. */
-export const ROUND_ROWS = kernel(
-  "roundRows",
-  "codes:rw:vec4u m:rw:vec2u x:r:f32",
-  "units xAt xStride",
-  `fn pack(a: vec4i) -> u32 { return (u32(a.x) & 255u) | ((u32(a.y) & 255u) << 8u) | ((u32(a.z) & 255u) << 16u) | (u32(a.w) << 24u); }
-@compute @workgroup_size(64) fn main(@builtin(global_invocation_id) id: vec3u) {
-  let u = id.x; if (u >= p.units) { return; }
-  let from0 = p.xAt + id.y * p.xStride + 32u * u; let to = id.y * p.units + u;
-  var v: array<vec4f, 8>; var most = 0.0;
-  for (var i = 0u; i < 8u; i++) {
-    let at = from0 + 4u * i; v[i] = vec4f($x[at], $x[at + 1u], $x[at + 2u], $x[at + 3u]);
-    let a = abs(v[i]); most = max(most, max(max(a.x, a.y), max(a.z, a.w)));
-  }
-  let inverse = select(127.0 / most, 0.0, most == 0.0);
-  var words: array<u32, 8>; var sums = array<i32, 2>(0, 0);
-  for (var i = 0u; i < 8u; i++) {
-    let code = vec4i(round(v[i] * inverse)); words[i] = pack(code); sums[i / 4u] += code.x + code.y + code.z + code.w;
-  }
-  $codes[2u * to] = vec4u(words[0], words[1], words[2], words[3]);
-  $codes[2u * to + 1u] = vec4u(words[4], words[5], words[6], words[7]);
-  $m[to] = vec2u(bitcast<u32>(most / 127.0), (u32(sums[0]) & 0xffffu) | (u32(sums[1]) << 16u));
-}`,
-);
 
 /** out[t] = scale * row inputIds[t], or out[t] += row index[t]: of the part of the table that begins at firstRow. */
 const lookup = (encoding: Encoding, adds: boolean): Kernel =>
@@ -306,7 +437,7 @@ const lookup = (encoding: Encoding, adds: boolean): Kernel =>
 export interface ProductKernels {
   /** By VECTOR_TOKENS. */
   readonly matvec: readonly Kernel[];
-  readonly tile: Kernel;
+  readonly tile: Readonly<Record<TileSize, Kernel>>;
   /** For adapters that are a processor. */
   readonly serial: Kernel;
 }
@@ -320,28 +451,31 @@ export interface EncodingKernels {
   readonly narrow: ProductKernels;
 }
 
-function productKernels(encoding: Encoding, x: "f32" | "vec4f"): ProductKernels {
-  return isFloat(encoding)
-    ? {
-        matvec: VECTOR_TOKENS.map((n) => floatMatvec(encoding, x, n)),
-        tile: floatTile(encoding, x),
-        serial: floatMatvec(encoding, x, 1, true),
-      }
-    : {
-        matvec: VECTOR_TOKENS.map((n) => blockMatvec(encoding, n)),
-        tile: blockTile(encoding),
-        serial: blockMatvec(encoding, 1, true),
-      };
+function productKernels(product: Product): ProductKernels {
+  return {
+    matvec: VECTOR_TOKENS.map((n) => matvec(product, n)),
+    tile: { large: tile(product, TILE_SHAPES.large), small: tile(product, TILE_SHAPES.small) },
+    serial: serialMatvec(product),
+  };
 }
 
 const made = new Map<Encoding, EncodingKernels>();
+const madeGated = new Map<string, readonly Kernel[]>();
+
+/** By VECTOR_TOKENS. */
+export function gatedKernelsOf(encoding: BlockEncoding, activation: Activation): readonly Kernel[] {
+  const name = `${encoding} ${activation}`;
+  const kernels = madeGated.get(name) ?? VECTOR_TOKENS.map((n) => gatedMatvec(encoding, activation, n));
+  madeGated.set(name, kernels);
+  return kernels;
+}
 
 /** Made once for each encoding: programs are found by the kernel's identity. */
 export function kernelsOf(encoding: Encoding): EncodingKernels {
   let kernels = made.get(encoding);
   if (kernels === undefined) {
-    const wide = productKernels(encoding, "vec4f");
-    const narrow = isFloat(encoding) ? productKernels(encoding, "f32") : wide;
+    const wide = productKernels(isFloat(encoding) ? floatProduct(encoding, "vec4f") : blockProduct(encoding));
+    const narrow = isFloat(encoding) ? productKernels(floatProduct(encoding, "f32")) : wide;
     kernels = { embed: lookup(encoding, false), addRows: lookup(encoding, true), wide, narrow };
     made.set(encoding, kernels);
   }

@@ -144,6 +144,8 @@ fn fractionOf(v: f32) -> vec2u {
 }
 `;
 
+const eight = (line: (i: number) => string): string => [0, 1, 2, 3, 4, 5, 6, 7].map(line).join(" ");
+
 export const SAMPLE_ROWS = kernel(
   "sampleRows",
   "tokens:rw:i32 edited:r:f32 logits:r:f32 block:r:u32 rows:r:i32",
@@ -213,7 +215,10 @@ fn findKey(limit: vec2u, mark: vec2u, isWeight: bool, l: u32) -> vec2u {
   let place = word(draw, ${DRAW.edited}u); isEdited = place != 0xffffffffu;
   source = select(p.logitsAt + word(draw, ${DRAW.logitRow}u) * p.logitsStride, place * p.vocab, isEdited);
   var best = vec2u(0xffffffffu, 0xffffffffu);
-  for (var id = l; id < p.vocab; id += ${THREADS}u) { let key = keyOf(logitOf(id), id); if (exceeds(best, key)) { best = key; } }
+  for (var from0 = l; from0 < p.vocab; from0 += ${8 * THREADS}u) { // eight loads under way: this pass is all of a greedy draw
+    ${eight((i) => `let v${i} = logitOf(min(from0 + ${i * THREADS}u, p.vocab - 1u));`)}
+    ${eight((i) => `{ let id = from0 + ${i * THREADS}u; let key = keyOf(v${i}, id); if (id < p.vocab && exceeds(best, key)) { best = key; } }`)}
+  }
   bests[l] = best;
   for (var k = ${THREADS / 2}u; k >= 1u; k = k / 2u) { workgroupBarrier(); if (l < k && exceeds(bests[l], bests[l + k])) { bests[l] = bests[l + k]; } }
   let top = workgroupUniformLoad(&bests[0]);
