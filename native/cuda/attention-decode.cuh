@@ -28,7 +28,6 @@ __device__ void decode(const Args& a) {
   float* tops = (float*)(sums + WARPS * 32);            // [WARPS][16]
   __shared__ u64 full[SLOTS], empty[SLOTS], given[WORKS], done[WORKS];
   __shared__ Work slots[WORKS];
-  __shared__ int ids[32];
   __shared__ NewKey<IS_TURNED ? DK : 8, IS_TURNED ? DV : 8> fresh[2];  // of two items in turns
   const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31, g = lane >> 2, q = lane & 3;
   const int keyDim = IS_EXACT ? DK : a.keyDim, valueDim = IS_EXACT ? DV : a.valueDim;
@@ -67,14 +66,14 @@ __device__ void decode(const Args& a) {
       const Item item(slots[(works.n - 1) % WORKS].item);
       const int first = first_of(item), units = units_of(item);
       const HeadPages<PAGES> keys(a, kvHead, false), values(a, kvHead, true);
-      const UnitPages<> unitPages(a, item, ids);
+      const UnitPages<> unitPages(a, item);
       auto unit_of = [&](int c) { return first + (c >> 1) * UNIT; };
       int page = -1, nextPage = unitPages.of(first);
       auto ask = [&](int c, int id) {
         HeadPages<PAGES> from = keys;
         if (c & 1) from = values;
         const int slot = (chunks + c) % SLOTS;
-        unitPages.copy_once(shared + slot * SLOT, from, unit_of(c), id, &full[slot]);
+        unitPages.template copy<true>(shared + slot * SLOT, from, unit_of(c), id, &full[slot]);
       };
       auto expect = [&](int c) {
         if ((c & 1) == 0) {

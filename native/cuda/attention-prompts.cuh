@@ -41,7 +41,7 @@ __device__ void extend(const AttentionArgs& a) {
   u8* vs = ks + KEY_STAGES * SLOT;      // [VALUE_STAGES][UNIT][D]
   u8* qs = vs + VALUE_STAGES * SLOT;    // [2 items][128][D]
   u8* codes = qs + 2 * QUERIES;         // fp8: [CODE_SLOTS][CODE_KEYS][D + 2]
-  __shared__ int ids[32], visible[2][2][128];  // of two items: the first key that each row sees, and the first that it does not see any more
+  __shared__ int visible[2][2][128];  // of two items: the first key that each row sees, and the first that it does not see any more
   __shared__ Work slots[WORKS];
   alignas(16) __shared__ int header[PLAN_HEADER];  // the plan's
   __shared__ u64 keysFull[KEY_STAGES], keysEmpty[KEY_STAGES], valuesFull[VALUE_STAGES], valuesEmpty[VALUE_STAGES];
@@ -96,7 +96,7 @@ __device__ void extend(const AttentionArgs& a) {
       const Item item(slots[(works.n - 1) % WORKS].item);
       const int first = first_of(item), units = units_of(item);
       const HeadPages<PAGES> keys(a, kvHead, false), values(a, kvHead, true);
-      const UnitPages<IS_FP8 ? CODE_KEYS : UNIT> unitPages(a, item, ids);
+      const UnitPages<IS_FP8 ? CODE_KEYS : UNIT> unitPages(a, item);
       int nextPage = unitPages.of(first);
       work = take_work(a.taken + 2, total);
       give();  // so early that its queries are there in time
@@ -113,7 +113,7 @@ __device__ void extend(const AttentionArgs& a) {
             const int id = c & 1 ? half : page;
             if (keyRound > 0) barrier_wait(&codesEmpty[key], (keyRound - 1) & 1);
             unitPages.template expect<PAGES>(&codesFull[key], id, D);
-            unitPages.copy(codes + key * CODE_SLOT, c < 2 ? keys : values, unit + (c & 1) * CODE_KEYS, id, &codesFull[key]);
+            unitPages.template copy<false>(codes + key * CODE_SLOT, c < 2 ? keys : values, unit + (c & 1) * CODE_KEYS, id, &codesFull[key]);
             if (++key == CODE_SLOTS) { key = 0; keyRound++; }
           }
         }
@@ -124,10 +124,10 @@ __device__ void extend(const AttentionArgs& a) {
           nextPage = unitPages.of(unit + UNIT);
           if (keyRound > 0) barrier_wait(&keysEmpty[key], (keyRound - 1) & 1);
           unitPages.template expect<PAGES>(&keysFull[key], page, D);
-          unitPages.copy(ks + key * SLOT, keys, unit, page, &keysFull[key]);
+          unitPages.template copy<false>(ks + key * SLOT, keys, unit, page, &keysFull[key]);
           if (valueRound > 0) barrier_wait(&valuesEmpty[value], (valueRound - 1) & 1);
           unitPages.template expect<PAGES>(&valuesFull[value], page, D);
-          unitPages.copy(vs + value * SLOT, values, unit, page, &valuesFull[value]);
+          unitPages.template copy<false>(vs + value * SLOT, values, unit, page, &valuesFull[value]);
           if (++key == KEY_STAGES) { key = 0; keyRound++; }
           if (++value == VALUE_STAGES) { value = 0; valueRound++; }
         }
