@@ -54,6 +54,9 @@ export class WeightLoader {
       }
       firstRow += partRows;
     }
+    // Products prefetch weights before the kernels ahead of them have ended: these must be packed by then.
+    this.#runtime.queue.flush();
+    this.#runtime.context.synchronize();
     return weight;
   }
 
