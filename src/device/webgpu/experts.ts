@@ -5,7 +5,7 @@ import type { GpuBuffer, GpuQueue } from "./gpu-queue.js";
 import type { Kernel } from "./kernel.js";
 import { BLOCK_UNIT, type Encoding, isFloat, rowBytes } from "./kernels/encodings.js";
 import { COMBINE, expertKernel, gateKernel, MOST_EXPERTS, routeKernel, SCALE_PAIRS } from "./kernels/experts.js";
-import { heightOf, SERIAL_ROWS, VECTOR_SHAPES } from "./kernels/matmul.js";
+import { heightOf, SERIAL_ROWS, VECTOR_SHAPES } from "./kernels/matvec.js";
 import { MOST_GROUPS, unsupported } from "./limits.js";
 import type { RoundedRows } from "./rounded-rows.js";
 import { GpuTensor, type GpuWeight } from "./tensor.js";

@@ -5,7 +5,7 @@ import { DeviceError } from "../../core/errors.js";
 import type { GpuEncoder, GpuHandle, GpuMemory, GpuPass } from "./api.js";
 import { STAGE_COMPUTE, USAGE } from "./api.js";
 import { isBindingWritten, type Kernel, shaderOf } from "./kernel.js";
-import type { TileSize } from "./kernels/matmul.js";
+import type { TileSize } from "./kernels/tile.js";
 
 const PARAM_BYTES = 256; // of one launch, and the offset alignment that every adapter takes
 const PARAM_WORDS = PARAM_BYTES / 4;

@@ -6,16 +6,10 @@ import type { GpuBuffer, GpuQueue } from "./gpu-queue.js";
 import type { Kernel } from "./kernel.js";
 import * as elementwise from "./kernels/elementwise.js";
 import { BLOCK_UNIT, isFloat } from "./kernels/encodings.js";
-import {
-  gatedKernelsOf,
-  heightOf,
-  SERIAL_ROWS,
-  TILE_SHAPES,
-  tileSize,
-  VECTOR_SHAPES,
-  VECTOR_TOKENS,
-} from "./kernels/matmul.js";
+import { gatedKernelsOf } from "./kernels/matmul.js";
+import { heightOf, SERIAL_ROWS, VECTOR_SHAPES, VECTOR_TOKENS } from "./kernels/matvec.js";
 import { ADD_RMS_NORM, LAYER_NORM, type NormKernels, RMS_NORM } from "./kernels/norms.js";
+import { TILE_SHAPES, tileSize } from "./kernels/tile.js";
 import { RoundedRows } from "./rounded-rows.js";
 import type { GpuStagedBatch } from "./staged-batch.js";
 import { GpuHeadWeights, type GpuTensor, type GpuWeight } from "./tensor.js";

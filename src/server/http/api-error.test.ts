@@ -7,17 +7,22 @@ import { ApiError, toHttpError } from "./api-error.js";
 const STATUSES: Readonly<Record<number, readonly string[]>> = {
   401: ["invalid_api_key"],
   403: ["host_not_allowed", "origin_not_allowed", "admin_key_needed", "adapter_not_allowed"],
-  404: ["model_not_found", "adapter_unknown", "not_found", "item_not_found", "response_not_found", "step_not_found"],
+  404: [
+    ...["model_not_found", "adapter_unknown", "not_found", "item_not_found", "response_not_found", "step_not_found"],
+    ...["file_not_found", "batch_not_found"],
+  ],
   405: ["method_not_allowed"],
   409: ["model_in_use"],
   413: ["body_too_large"],
   415: ["unsupported_media_type"],
-  429: ["queue_full", "too_many_looks"],
+  429: ["queue_full", "pictures_full", "too_many_looks"],
   499: ["aborted"],
+  501: ["batches_off"],
   503: [
     ...["draining", "cut_by_shutdown", "no_replica", "replicas_lost", "replicas_replaced"],
     ...["model_unavailable", "engine_not_ready", "engine_dead"],
   ],
+  507: ["files_full"],
 };
 const KINDS = { request: 400, http: 400, config: 500, format: 500, device: 500 } as const;
 const TYPES: Readonly<Record<number, string>> = {
@@ -25,7 +30,9 @@ const TYPES: Readonly<Record<number, string>> = {
   404: "not_found_error",
   429: "rate_limit_error",
   500: "server_error",
+  501: "server_error",
   503: "server_error",
+  507: "server_error",
 };
 
 test("every code has its status, and every status its type", () => {

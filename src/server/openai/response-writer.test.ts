@@ -5,7 +5,7 @@ import type { AnswerDelta } from "../calls/answer-delta.js";
 import { asInput, ResponseWriter } from "./response-writer.js";
 
 /** Its tokens are letters. */
-const letters = { tokenBytes: (id: number) => Buffer.from(String.fromCharCode(id)) } as unknown as Engine;
+const letters = { tokenizer: { bytes: (id: number) => Buffer.from(String.fromCharCode(id)) } } as unknown as Engine;
 const entry = (token: string, logprob: number) => ({ token, logprob, bytes: [token.charCodeAt(0)] });
 
 /** Everything that is told of an answer, and the items at its end; ids by the order of their items. */

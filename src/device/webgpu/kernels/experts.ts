@@ -5,7 +5,8 @@ import type { ExpertWeights, RouterSpec } from "../../op-specs.js";
 import { type Kernel, kernel, MATHS, tree } from "../kernel.js";
 import { activationOf } from "./elementwise.js";
 import { type Encoding, isFloat } from "./encodings.js";
-import { blockProduct, floatProduct, matvec, serialMatvec } from "./matmul.js";
+import { matvec, serialMatvec } from "./matvec.js";
+import { blockProduct, floatProduct } from "./product.js";
 
 /** Experts of a layer, at most: four for each thread of the router. */
 export const MOST_EXPERTS = 512;

@@ -230,7 +230,11 @@ test("a warm-up takes steps of up to 256 rows, or as many as a step has; without
   const model = writeTinyCheckpoint({ layers: 1 });
   assert.deepEqual((await sized(model, {})).stepRows, []);
   const { stepRows } = await sized(model, { warmup: true, numPages: 600 });
-  assert.deepEqual(stepRows, [1, 2, 3, 4, 5, 6, 7, 8, 16, 32, 64, 128, 256]);
+  const sizes = [1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 112, 128];
+  assert.deepEqual(
+    stepRows.sort((a, b) => a - b),
+    [...sizes, 160, 192, 224, 256],
+  );
   assert.deepEqual((await sized(model, { warmup: true, maxPagesPerBatch: 1 })).stepRows.at(-1), 16);
   assert.deepEqual((await sized(writeTinyEncoder(), { warmup: true })).stepRows, []);
 });
