@@ -12,6 +12,7 @@
 //   state-slots.ts    states of recurrent layers;       refill.ts        what comes back from the host tier
 
 import { errorFor } from "../core/errors.js";
+import { NULL_PAGE } from "../core/ids.js";
 import type { Request } from "../core/request.js";
 import type { GroupOptions, GroupStats, PageCounts } from "./cache-group.js";
 import { GroupPools } from "./group-pools.js";
@@ -208,6 +209,16 @@ export class CacheManager {
     openTables(child, this.#pools.groups.length);
     this.publish(parent); // now every full page is in the directory, and shared pages are shared in one way only
     return this.#fork.fork(parent, child);
+  }
+
+  /** Empties the directory; nobody has pages. */
+  forget(): void {
+    const { directory, groups } = this.#pools;
+    if (directory === null) return;
+    for (const entry of directory.entries().reverse()) {
+      const held = [...groups.keys()].filter((g) => directory.pageOf(entry, g) !== NULL_PAGE);
+      for (const g of held) this.#pools.drop(g, entry);
+    }
   }
 
   /** Of all groups together; for every step's record. */

@@ -34,7 +34,8 @@ export const RUN_OPTIONS = { ...ENGINE_FLAGS } as const satisfies OptionTable;
 type Values = Readonly<Record<string, OptionValue>>;
 
 export function engineOptionsOf(values: Values): EngineOptions {
-  return { ...fromEnvironment(RUN_OPTIONS, process.env), ...pick(values, RUN_OPTIONS) } as EngineOptions;
+  // What is asked for once is not warmed up for.
+  return { warmup: false, ...fromEnvironment(RUN_OPTIONS, process.env), ...pick(values, RUN_OPTIONS) } as EngineOptions;
 }
 
 export function samplingOf(values: Values): GenerateOptions {

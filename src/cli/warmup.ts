@@ -1,6 +1,6 @@
 // `pagoda warmup`: compiles every kernel for this GPU now, so that the first start of a model does not wait for it; needed only where the
 // package holds no compiled kernels for the GPU. With --model it also shows what the first decode steps of each size cost, and that the later ones
-// are replays of graphs; an engine with --warmup takes those steps before it is ready.
+// are replays of graphs; an engine with --warmup takes those steps, and prompts, before it is ready.
 
 import { engineConfig } from "../config/engine-config.js";
 import { fromEnvironment, type OptionTable } from "../config/options.js";
@@ -54,7 +54,7 @@ async function compileKernels(device: string): Promise<void> {
 }
 
 async function takeFirstSteps(options: Record<string, unknown>, maxRows: number): Promise<void> {
-  const config = engineConfig(options);
+  const config = engineConfig({ ...options, warmup: false });
   const model = await resolveModel(config.model);
   const { core, facts } = await withLoadProgress((onProgress) => loadEngine({ ...config, model }, onProgress));
   const start = performance.now();

@@ -121,8 +121,11 @@ export interface EngineConfig {
   readonly speculativeConfig: string | null;
   /** Requests without a seed draw theirs from this one, in order of arrival. Default: random. */
   readonly seed: number | null;
-  /** Take decode steps of 1 to 256 rows before the engine is ready: kernels loaded, CUDA graphs captured. Default: false. */
-  readonly warmup: boolean;
+  /**
+   * Take prompts and decode steps of usual sizes before the engine is ready: kernels loaded, CUDA graphs captured. Default:
+   * where first steps are slow: true on cuda, but for commands that end soon.
+   */
+  readonly warmup: boolean | null;
   /** Run the engine in a worker thread. Default: true. */
   readonly worker: boolean;
   /**
@@ -381,8 +384,9 @@ export const ENGINE_OPTIONS = {
   },
   warmup: {
     type: "boolean",
-    default: false,
-    help: "take decode steps of 1 to 256 rows before the engine is ready: kernels loaded, CUDA graphs captured",
+    default: null,
+    defaultText: "where first steps are slow: true on cuda, but for commands that end soon",
+    help: "take prompts and decode steps of usual sizes before the engine is ready: kernels loaded, CUDA graphs captured",
   },
   worker: { type: "boolean", default: true, help: "run the engine in a worker thread" },
   controlTokensInContent: {

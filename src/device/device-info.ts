@@ -34,6 +34,8 @@ export interface DeviceInfo {
   readonly hasLooseBits?: boolean;
   /** A row of several tokens costs little more than one of one, and flights do not overlap: guesses are tried unless somebody asks otherwise. */
   readonly draftsPay: boolean;
+  /** Its first steps of a kind take many times as long as those after them: engines take them at load, unless somebody asks otherwise. */
+  readonly hasSlowFirsts?: boolean;
   /** Slow on purpose: plain code that others are compared with. */
   readonly isOracle: boolean;
   /** Host memory for pages that it has no room for, unless somebody asks for more or less; 0: its pools are host memory. */

@@ -104,6 +104,7 @@ export class CudaDevice extends CudaRecurrentOps implements Device {
       logitTolerance: 0.1,
       roundsOperands: true,
       draftsPay: false,
+      hasSlowFirsts: true,
       isOracle: false,
       hostTierBytes: Math.floor(availableMemory() / 4),
     };

@@ -39,7 +39,7 @@ import { poolSizes } from "./pool-sizes.js";
 import { reserveSteps } from "./reserve-steps.js";
 import { denseLayers, verdictLayer } from "./text-layers.js";
 import { visionFor } from "./vision.js";
-import { warmUp } from "./warm-up.js";
+import { getReady } from "./warm-up.js";
 
 export interface LoadedEngine {
   readonly core: EngineCore;
@@ -211,7 +211,8 @@ async function loadOn(
     isInFlight: (slot) => core.isAdapterInFlight(slot),
   });
   await device.checkMemory?.();
-  if (config.warmup && !isBidirectional) await warmUp(core, Math.min(maxLogitRows, WARMED_ROWS));
+  if ((config.warmup ?? device.info.hasSlowFirsts === true) && !isBidirectional)
+    await getReady(core, cache, Math.min(maxLogitRows, WARMED_ROWS), maxTokens);
   const key = pageKey(config, fingerprint, device, caches);
   const facts: EngineFacts = {
     architecture: spec.architecture,

@@ -6,7 +6,7 @@ import { engineConfig } from "../../../config/engine-config.js";
 import { createEngine } from "../../client/engine.js";
 import type { AddMessage } from "../../messages.js";
 import { loadEngine } from "./load.js";
-import { STEPS, warmUp } from "./warm-up.js";
+import { getReady, STEPS, warmUp } from "./warm-up.js";
 
 test("a warm-up leaves nothing behind: counts, pages and answers are those of a new engine", async () => {
   const model = writeTinyCheckpoint();
@@ -24,11 +24,11 @@ test("a warm-up leaves nothing behind: counts, pages and answers are those of a 
   assert.deepEqual(answers[1], answers[0]);
 });
 
-test("decodes of a warm-up: one row to eight, then powers of two that the limit and the pool hold, ten steps of each", async () => {
+test("decodes of a warm-up: the sizes that steps are padded to, which the limit and the pool hold, ten steps of each", async () => {
   const model = writeTinyCheckpoint({ layers: 1 });
   for (const [numPages, maxRows, sizes] of [
-    [100, 32, [1, 2, 3, 4, 5, 6, 7, 8, 16, 32]],
-    [100, 31, [1, 2, 3, 4, 5, 6, 7, 8, 16]],
+    [100, 32, [1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32]],
+    [100, 15, [1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14]],
     [6, 32, [1, 2, 3, 4, 5]],
   ] as const) {
     const { core } = await loadEngine(engineConfig({ model, device: "null", numPages }), () => {});
@@ -82,4 +82,28 @@ test("of ten steps the longest of the first four, the middle one of the others, 
     assert.deepEqual([salt, priority, arrivalMs], [callId, 0, 0]);
   }
   assert.equal(new Set(added.map(({ callId }) => callId)).size, 3);
+});
+
+test("getting ready: prompts of all sizes up to half the pool, every way of drawing, decodes of all sizes; nothing is kept", async () => {
+  const model = writeTinyCheckpoint({ layers: 1 });
+  const { core, cache } = await loadEngine(engineConfig({ model, device: "null", numPages: 21 }), () => {});
+  const added: AddMessage[] = [];
+  const add = core.add.bind(core);
+  core.add = (message) => {
+    added.push(message);
+    add(message);
+  };
+  const before = cache.stats();
+  await getReady(core, cache, 6, 100);
+  const prompts = added.filter(({ callId }) => callId.startsWith("prompt")).map(({ prompt }) => prompt.length);
+  assert.deepEqual(prompts, [20, 40, 80]);
+  const draws = added.filter(({ callId }) => callId.startsWith("draw")).map(({ sampling }) => sampling);
+  for (const key of ["topK", "topP", "minP", "repetitionPenalty", "logprobs"] as const)
+    assert.ok(new Set(draws.map((sampling) => sampling[key])).size > 1, key);
+  assert.equal(added.length - prompts.length - draws.length, 1 + 2 + 3 + 4 + 5 + 6);
+  const { pagesCached, entries, pagesUsed } = cache.stats();
+  assert.deepEqual({ pagesCached, entries, pagesUsed }, { pagesCached: 0, entries: 0, pagesUsed: before.pagesUsed });
+  assert.equal(core.stats().steps, 0);
+  cache.checkIntegrity([]);
+  core.close();
 });
