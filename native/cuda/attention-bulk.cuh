@@ -3,14 +3,13 @@
 #include "attention-mma.cuh"
 #include "bulk.cuh"
 
-// KEYS: of a unit, or of a part of one that is copied by itself. Lane l knows the l-th page of a unit; the elected lane, where one copies for all, finds them in `ids`.
+// KEYS: of a unit, or of a part of one that is copied by itself. Lane l knows the l-th page of a unit.
 template <int KEYS = UNIT>
 struct UnitPages {
   const int* pages;  // the batch row's
-  int* ids;          // [32], shared memory
   int lo, hi, copyKeys, shift, lane;
-  __device__ __forceinline__ UnitPages(const AttentionArgs& a, const Item& item, int* ids_)
-      : pages(a.step + item.pagesAt), ids(ids_), lo(item.lo), hi(item.kvEnd), copyKeys(min(a.pageSize, KEYS)), shift(a.pageShift), lane(threadIdx.x & 31) {}
+  __device__ __forceinline__ UnitPages(const AttentionArgs& a, const Item& item)
+      : pages(a.step + item.pagesAt), lo(item.lo), hi(item.kvEnd), copyKeys(min(a.pageSize, KEYS)), shift(a.pageShift), lane(threadIdx.x & 31) {}
 
   // This lane's page id; -1: none, or none of its keys is seen.
   __device__ __forceinline__ int of(int unit) const {
@@ -24,26 +23,14 @@ struct UnitPages {
     if (lane == 0) barrier_expect(barrier, count * copyKeys * HeadPages<PAGES>::slot(dim) * HeadPages<PAGES>::BYTES);
     __syncwarp();
   }
-  // Copies the pages whose ids the lanes give, by one elected lane; nobody will read them again soon.
-  template <int PAGES>
-  __device__ __forceinline__ void copy_once(u8* slot, const HeadPages<PAGES>& from, int unit, int id, u64* barrier) const {
-    const int bytes = copyKeys * from.slot(from.dim) * from.BYTES, copies = KEYS / copyKeys;
-    __syncwarp();
-    ids[lane] = id;
-    __syncwarp();
-    if (is_elected()) {
-#pragma unroll 1
-      for (int i = 0; i < copies; i++) {
-        const int page = ids[i];
-        if (page >= 0) bulk_copy_once(slot + i * bytes, from.at(page, unit + i * copyKeys), bytes, barrier);
-      }
-    }
-  }
-  // The same by the lanes, each its own page: the form in which the extend kernel was measured.
-  template <int PAGES>
+  // Copies the pages whose ids the lanes give, each lane its own: about 120 clocks a copy. One elected lane that copies for all takes 160, also where it
+  // has all addresses before it begins. IS_ONCE: nobody will read them again soon.
+  template <bool IS_ONCE, int PAGES>
   __device__ __forceinline__ void copy(u8* slot, const HeadPages<PAGES>& from, int unit, int id, u64* barrier) const {
     const int bytes = copyKeys * from.slot(from.dim) * from.BYTES;
-    if (id >= 0) bulk_copy(slot + lane * bytes, from.at(id, unit + lane * copyKeys), bytes, barrier);
+    if (id < 0) return;
+    if (IS_ONCE) bulk_copy_once(slot + lane * bytes, from.at(id, unit + lane * copyKeys), bytes, barrier);
+    else bulk_copy(slot + lane * bytes, from.at(id, unit + lane * copyKeys), bytes, barrier);
   }
 };
 
@@ -75,10 +62,11 @@ struct WorkList {
     barrier_wait(&given[n % WORKS], n / WORKS & 1);
     return slots[n % WORKS];
   }
-  // Whether there is work behind this.
+  // The work behind this, and whether there is any.
+  __device__ __forceinline__ const Work& behind() const { return slots[(n + 1) % WORKS]; }
   __device__ __forceinline__ bool has_more() const {
     barrier_wait(&given[(n + 1) % WORKS], (n + 1) / WORKS & 1);
-    return slots[(n + 1) % WORKS].kvHead >= 0;
+    return behind().kvHead >= 0;
   }
   __device__ __forceinline__ void end() {
     barrier_arrive(&done[n % WORKS]);
