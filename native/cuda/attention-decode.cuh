@@ -4,7 +4,7 @@
 // A block takes items for one kv head, one after the other (WorkList); 4 warps walk an item's units together, so that a single unit is done as fast as a multiprocessor
 // can and a long row streams. Per unit: warp w scores keys 32w..32w+31; the warps' maxima meet in shared memory; probabilities go
 // there as the fragments they are; then warp w sums all keys for its quarter of the value's dims. Chains over dims and over keys are
-// those of the extend kernels, bit for bit.
+// those of the extend kernels, bit for bit. At a chunk's end its state is folded into the item's, or is a split row's next partial.
 // K and V of a unit are a slot each of a ring. From Hopper on, a fifth warp asks for pages by bulk copies (ids read a unit ahead);
 // before, all threads copy. fp8 pages: codes become fragments in the registers of the warp that multiplies them (attention-fp8.cuh).
 #pragma once
@@ -119,7 +119,7 @@ __device__ void decode(const Args& a) {
   // An item, whose chunks are counted from `chunks` on.
   auto take_item = [&](const Item& item, int kvHead, int chunks) {
     const int lo = item.lo, hi = item.kvEnd, first = first_of(item), units = units_of(item);
-    const bool isPerUnit = item.partial >= 0 && plan.isPerUnit;
+    const bool isPerChunk = item.partial >= 0 && plan.isPerChunk;
     const int* pages = a.step + item.pagesAt;
     auto slot_of = [&](int c) { return shared + (chunks + c) % SLOTS * SLOT; };
     auto hasNew = [&](int unit) { return IS_TURNED && item.newStart < hi && item.newStart - unit < UNIT; };
@@ -155,15 +155,15 @@ __device__ void decode(const Args& a) {
     const Rows rows = IS_TURNED ? rows_of_one(plan, item) : rows_of(a, plan, item, 0);
     group_wait(1, COMPUTING);
 
-    float total[TILES][4], m[2] = {MINUS_INF, MINUS_INF}, d[2] = {0.f, 0.f};
-#pragma unroll
-    for (int n = 0; n < TILES; n++) for (int j = 0; j < 4; j++) total[n][j] = 0.f;
+    RunningMd running;
+    float total[TILES][4], o[TILES][4], m[2] = {MINUS_INF, MINUS_INF}, d[2] = {0.f, 0.f};
+    clear_rows<TILES>(total);
+    clear_rows<TILES>(o);
 #pragma unroll 1
     for (int u = 0; u < units; u++) {
       const int unit = first + u * UNIT, c = 2 * u;
-      float s[4][4], um[2], ud[2];
-#pragma unroll
-      for (int n = 0; n < 4; n++) for (int j = 0; j < 4; j++) s[n][j] = 0.f;
+      float s[4][4], top[2], factor[2];
+      clear_rows<4>(s);
       wait(c);
       if constexpr (IS_FP8) {
         const u8* codes = slot_of(c) + warp * 32 * fp8_slot(keyDim);
@@ -179,21 +179,24 @@ __device__ void decode(const Args& a) {
           put_new(slot_of(c), fresh[works.n & 1].key, item.newStart - unit, 0, DK / 8, DK * 16);
         score_keys<KIND, DK, 32>(s, qs, slot_of(c), warp * 32, keyDim * 16, keyDim / 16);
       }
-      scores_of<4>(s, rows, unit + warp * 32, a.scale, a.softcap, um);
+      scores_of<4>(s, rows, unit + warp * 32, a.scale, a.softcap, top);
       release(c);
 #pragma unroll
       for (int r = 0; r < 2; r++) {
-        um[r] = quad_max(um[r]);
-        if (q == 0) tops[warp * 16 + g + 8 * r] = um[r];
+        top[r] = quad_max(top[r]);
+        if (q == 0) tops[warp * 16 + g + 8 * r] = top[r];
       }
       group_wait(1, COMPUTING);  // all are past the values of the unit before
       if (u > 0) fill(c - 1 + SLOTS);
 #pragma unroll
-      for (int r = 0; r < 2; r++)
+      for (int r = 0; r < 2; r++) {
+        const float was = m[r];
 #pragma unroll
-        for (int w = 0; w < WARPS; w++) um[r] = fmaxf(um[r], tops[w * 16 + g + 8 * r]);
+        for (int w = 0; w < WARPS; w++) m[r] = fmaxf(m[r], tops[w * 16 + g + 8 * r]);
+        factor[r] = rescale(was, m[r]);
+      }
       float sum[2];
-      probabilities_of(s, um, sum);
+      probabilities_of(s, m, sum);
       if constexpr (IS_FP8) {
         // Slots of a page that hold no key of the row may hold any factor, and 0 * NaN is NaN; their codes are finite, whatever they are.
         wait(c + 1);
@@ -230,9 +233,7 @@ __device__ void decode(const Args& a) {
         if (IS_BULK) fence_stores();  // the next copy to this slot comes after them
         group_wait(1, COMPUTING);
       }
-      float o[TILES][4];
-#pragma unroll
-      for (int n = 0; n < TILES; n++) for (int j = 0; j < 4; j++) o[n][j] = 0.f;
+      scale_rows<TILES>(o, factor);
 #pragma unroll
       for (int k = 0; k < UNIT / 16; k++) {
         const uint4 f = ps[k * 32 + lane];
@@ -245,38 +246,21 @@ __device__ void decode(const Args& a) {
           }
       }
       const float2 s0 = sums[lane], s1 = sums[32 + lane], s2 = sums[64 + lane], s3 = sums[96 + lane];
-      ud[0] = unit_sum(s0.x, s1.x, s2.x, s3.x);
-      ud[1] = unit_sum(s0.y, s1.y, s2.y, s3.y);
-      if (isPerUnit) {
-        put_state<TILES>(a, plan, item, kvHead, item.partial + u, 0, o, um, ud, column0 + 2 * q, warp == 0 && q == 0);
-      } else {
-        const Fold fold0(m[0], um[0]), fold1(m[1], um[1]);
-        m[0] = fold0.m; m[1] = fold1.m;
-        d[0] = fold0(d[0], ud[0]); d[1] = fold1(d[1], ud[1]);
-#pragma unroll
-        for (int n = 0; n < TILES; n++) {
-          total[n][0] = fold0(total[n][0], o[n][0]);
-          total[n][1] = fold0(total[n][1], o[n][1]);
-          total[n][2] = fold1(total[n][2], o[n][2]);
-          total[n][3] = fold1(total[n][3], o[n][3]);
-        }
+      d[0] = __fadd_rn(__fmul_rn(d[0], factor[0]), unit_sum(s0.x, s1.x, s2.x, s3.x));
+      d[1] = __fadd_rn(__fmul_rn(d[1], factor[1]), unit_sum(s0.y, s1.y, s2.y, s3.y));
+      if (u + 1 == units || ends_chunk(unit + UNIT)) {
+        if (isPerChunk)
+          put_state<TILES>(a, plan, item, kvHead, item.partial + (unit - item.kvStart) / CHUNK, 0, o, m, d, column0 + 2 * q, warp == 0 && q == 0);
+        else fold_chunk<TILES>(total, running, o, m, d);
+        clear_rows<TILES>(o);
+        m[0] = m[1] = MINUS_INF;
+        d[0] = d[1] = 0.f;
       }
       release(c + 1);
     }
     if (!IS_BULK) copy_wait<0>();
-    if (item.partial < 0) {
-      put_rows<TILES, false>(a, plan, item, kvHead, 0, total, m, d, column0 + 2 * q);
-      return;
-    }
-    if (!isPerUnit) put_state<TILES>(a, plan, item, kvHead, item.partial, 0, total, m, d, column0 + 2 * q, warp == 0 && q == 0);
-    if (IS_TURNED && item.numPartials <= FEW_PARTS) {
-      if (!comes_last(a, item, kvHead, COMPUTING)) return;
-#pragma unroll 1
-      for (int r = warp; r < item.rows; r += WARPS) merge_few<DV>(a, plan, item, kvHead, r);
-      return;
-    }
-    constexpr int ROOMS = SLOTS * SLOT / (WARPS * ROOM_BYTES);
-    merge_if_last<ROOMS>(a, plan, item, kvHead, COMPUTING, shared);  // rows that are split have a block for each item: the ring is free
+    if (item.partial < 0) put_rows<TILES, false>(a, plan, item, kvHead, 0, total, running.m, running.d, column0 + 2 * q);
+    else if (!isPerChunk) put_state<TILES>(a, plan, item, kvHead, item.partial, 0, total, running.m, running.d, column0 + 2 * q, warp == 0 && q == 0);
   };
   if (!IS_BULK) {
     take_item(Item(plan, blockIdx.x / a.numKvHeads), blockIdx.x % a.numKvHeads, 0);

@@ -1,8 +1,8 @@
 // Attention of tiles with more than 16 packed query rows on mma.sync: prompts on GPUs before Hopper, and the head sizes that
 // attention-wgmma.cu does not take.
 //
-// A block of 4 warps takes 64 packed rows of an item for one kv head (blockIdx.y: which 64); a warp has 16 rows and their running
-// state in registers (o, DV/2 numbers per lane; m, d). Per unit of 128 keys: K arrives while the values of the unit before are added,
+// A block of 4 warps takes 64 packed rows of an item for one kv head (blockIdx.y: which 64); a warp has 16 rows, and the state of their chunk
+// in registers (o, DV/2 numbers per lane; m, d), with the running state of heads up to 128, that of others in local memory. Per unit of 128 keys: K arrives while the values of the unit before are added,
 // V while scores are computed: one buffer each, two blocks per SM. fp8 pages arrive as they are, in two buffers of codes, and take turns in
 // one tile of bf16.
 // Traffic: K and V of the item's keys once per 64 packed rows, from L2 mostly. FLOPs: 4 * rows * keys * D.
@@ -53,8 +53,7 @@ __device__ void extend(const AttentionArgs& a) {
   const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
   const int i = plan.numDecodes + blockIdx.x / a.numKvHeads, kvHead = blockIdx.x % a.numKvHeads;
   if (i >= plan.numItems) return;
-  Item item(plan, i);
-  item.blocks *= (item.rows + 63) / 64;
+  const Item item(plan, i);
   const int first = blockIdx.y * 64 + warp * 16;
   if (blockIdx.y * 64 >= item.rows) return;
   const int lo = item.lo, hi = item.kvEnd;
@@ -65,9 +64,12 @@ __device__ void extend(const AttentionArgs& a) {
   const HeadPages<PAGES> keys(a, kvHead, false), values(a, kvHead, true);
   const int* pages = a.step + item.pagesAt;
 
-  float o[DV / 8][4], m[2] = {MINUS_INF, MINUS_INF}, d[2] = {0.f, 0.f};
-#pragma unroll
-  for (int n = 0; n < DV / 8; n++) for (int j = 0; j < 4; j++) o[n][j] = 0.f;
+  const bool isPerChunk = item.partial >= 0 && plan.isPerChunk;
+  RunningMd running;
+  float o[DV / 8][4], m[2] = {MINUS_INF, MINUS_INF}, d[2] = {0.f, 0.f}, room[DV / 8][4], (*total)[4] = room;
+  if (DV > 128) keep_in_memory(total);  // there are registers for one of them
+  clear_rows<DV / 8>(o);
+  clear_rows<DV / 8>(total);
 
   const int from = item.kvStart + max(0, lo - item.kvStart) / UNIT * UNIT;
   // Page ids are read a unit ahead (warps copy 32 keys of a unit each).
@@ -97,17 +99,16 @@ __device__ void extend(const AttentionArgs& a) {
       if (unit + UNIT < hi) load_k(unit + UNIT, nextPage); else copy_commit();
     }
     const bool isSeen = unit < warpTo;
-    float s[UNIT / 8][4], um[2], ud[2];
+    float s[UNIT / 8][4], factor[2];
     if (isSeen) {
-#pragma unroll
-      for (int n = 0; n < UNIT / 8; n++) for (int j = 0; j < 4; j++) s[n][j] = 0.f;
+      clear_rows<UNIT / 8>(s);
 #pragma unroll
       for (int n = 0; n < UNIT / 64; n++)
         if (unit + n * 64 < warpTo) score_keys<KIND, DK, 64>(s + 8 * n, qs + warp * 16 * DK * 2, ks, n * 64, DK * 16, steps);
     }
     __syncthreads();
     if (!IS_FP8) { if (unit + UNIT < hi) load_k(unit + UNIT, nextPage); else copy_commit(); }
-    if (isSeen) softmax_unit(s, rows, unit, a.scale, a.softcap, um, ud);
+    if (isSeen) softmax_unit(s, rows, unit, a.scale, a.softcap, m, d, factor);
     copy_wait<1>();   // V is here
     __syncthreads();
     if constexpr (IS_FP8) {
@@ -116,44 +117,37 @@ __device__ void extend(const AttentionArgs& a) {
       if (unit + UNIT < hi) load_v(unit + UNIT, nextPage); else copy_commit();
     }
     if (isSeen) {
-      const Fold fold0(m[0], um[0]), fold1(m[1], um[1]);
-      d[0] = fold0(d[0], ud[0]); d[1] = fold1(d[1], ud[1]);
-      m[0] = fold0.m; m[1] = fold1.m;
       u32 p[UNIT / 16][4];
 #pragma unroll
       for (int n = 0; n < UNIT / 16; n++) probability_fragment<KIND>(p[n], s + 2 * n);
+      scale_rows<DV / 8>(o, factor);
       // 64 dims at a time: eight sums that do not wait for one another.
 #pragma unroll
       for (int c = 0; c < DV / 64; c++) {
-        float sum[8][4];
-#pragma unroll
-        for (int h = 0; h < 8; h++) for (int j = 0; j < 4; j++) sum[h][j] = 0.f;
 #pragma unroll
         for (int n = 0; n < UNIT / 16; n++) {
           if (unit + n * 16 < warpTo) {
 #pragma unroll
-            for (int h = 0; h < 4; h++) add_values<KIND>(sum + 2 * h, p[n], vs, n * 16, 8 * c + 2 * h, DV * 16);
+            for (int h = 0; h < 4; h++) add_values<KIND>(o + 8 * c + 2 * h, p[n], vs, n * 16, 8 * c + 2 * h, DV * 16);
           }
         }
-#pragma unroll
-        for (int h = 0; h < 8; h++) {
-          o[8 * c + h][0] = fold0(o[8 * c + h][0], sum[h][0]);
-          o[8 * c + h][1] = fold0(o[8 * c + h][1], sum[h][1]);
-          o[8 * c + h][2] = fold1(o[8 * c + h][2], sum[h][2]);
-          o[8 * c + h][3] = fold1(o[8 * c + h][3], sum[h][3]);
-        }
       }
+    }
+    if (unit + UNIT >= hi || ends_chunk(unit + UNIT)) {
+      if (isPerChunk)
+        put_state<DV / 8>(a, plan, item, kvHead, item.partial + (unit - item.kvStart) / CHUNK, first, o, m, d, 2 * (lane & 3), (lane & 3) == 0);
+      else fold_chunk<DV / 8>(total, running, o, m, d);
+      clear_rows<DV / 8>(o);
+      m[0] = m[1] = MINUS_INF;
+      d[0] = d[1] = 0.f;
     }
     __syncthreads();
     if (!IS_FP8) { if (unit + UNIT < hi) load_v(unit + UNIT, nextPage); else copy_commit(); }
   }
   copy_wait<0>();
-  if (item.partial < 0) {
-    put_rows<DV / 8, false>(a, plan, item, kvHead, first, o, m, d, 2 * (lane & 3));
-    return;
-  }
-  put_state<DV / 8>(a, plan, item, kvHead, item.partial, first, o, m, d, 2 * (lane & 3), (lane & 3) == 0);
-  merge_if_last(a, plan, item, kvHead, 128);
+  if (item.partial < 0) put_rows<DV / 8, false>(a, plan, item, kvHead, first, total, running.m, running.d, 2 * (lane & 3));
+  else if (!isPerChunk)
+    put_state<DV / 8>(a, plan, item, kvHead, item.partial, first, total, running.m, running.d, 2 * (lane & 3), (lane & 3) == 0);
 }
 
 // The forms of one kind of pages.

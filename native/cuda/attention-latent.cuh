@@ -4,7 +4,7 @@
 // A block of 8 warps takes 32 packed rows of an item (blockIdx.y: which 32): two sets of four warps, 16 rows each. Of a unit of 128 keys a warp
 // computes the scores of 16 keys of either half, and adds up a quarter of the values' dims over all keys; probabilities go from warp to warp
 // through shared memory. A half of the unit's keys is also its values: it is read once, and the next unit's arrives when its values are added.
-// Units are folded as everywhere (attention.cuh); a split row writes a state for each unit, so its bits do not depend on the split.
+// Units and chunks are summed as everywhere (attention.cuh); a split row writes a state for each chunk, so its bits do not depend on the split.
 // Traffic: 1,152 bytes a key for each 32 packed rows, from L2 mostly. FLOPs: 2 * rows * keys * (576 + 512).
 #pragma once
 #include "attention-mma.cuh"
@@ -37,12 +37,11 @@ __device__ __forceinline__ void latent(const AttentionArgs& a) {
   const Plan plan(a);
   const int i = blockIdx.x;
   if (i >= plan.numItems) return;
-  Item item(plan, i);
-  item.blocks *= (item.rows + LATENT_ROWS - 1) / LATENT_ROWS;
+  const Item item(plan, i);
   if ((int)blockIdx.y * LATENT_ROWS >= item.rows) return;
   const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31, set = warp >> 2, quarter = warp & 3, g = lane >> 2;
   const int first = blockIdx.y * LATENT_ROWS + set * 16;
-  const bool isActive = first < item.rows, isPerUnit = item.partial >= 0 && plan.isPerUnit;
+  const bool isActive = first < item.rows, isPerChunk = item.partial >= 0 && plan.isPerChunk;
   const HeadPages<KIND> keys(a, 0, false);
   const int* const pages = a.step + item.pagesAt;
   const int lo = item.lo, hi = item.kvEnd;
@@ -57,34 +56,29 @@ __device__ __forceinline__ void latent(const AttentionArgs& a) {
     ids[half] = page_of(half, unit + UNIT);
     copy_commit();
   };
-  const int from = isPerUnit ? item.kvStart : item.kvStart + max(0, lo - item.kvStart) / UNIT * UNIT;
+  const int from = item.kvStart + max(0, lo - item.kvStart) / UNIT * UNIT;
   for (int half = 0; half < 2; half++) ids[half] = page_of(half, from);
   if (from < hi) { load(0, from); load(1, from); }
   for (int s = 0; s < 2; s++) load_q<KIND, DK>(qs + s * 16 * DK * 2, a, plan, item, 0, blockIdx.y * LATENT_ROWS + s * 16, threadIdx.x, LATENT_THREADS);
   const Rows rows = rows_of(a, plan, item, first);
 
   constexpr int TILES = DV / 4 / 8;  // of a warp's dims
-  float o[TILES][4], m[2] = {MINUS_INF, MINUS_INF}, d[2] = {0.f, 0.f};
-  auto clear = [&] {
-#pragma unroll
-    for (int n = 0; n < TILES; n++) for (int j = 0; j < 4; j++) o[n][j] = 0.f;
-    m[0] = m[1] = MINUS_INF;
-    d[0] = d[1] = 0.f;
-  };
-  clear();
+  RunningMd running;
+  float total[TILES][4], o[TILES][4], m[2] = {MINUS_INF, MINUS_INF}, d[2] = {0.f, 0.f};
+  clear_rows<TILES>(total);
+  clear_rows<TILES>(o);
   const int column = quarter * (DV / 4) + 2 * (lane & 3);
   for (int unit = from; unit < hi; unit += UNIT) {
     const bool isLast = unit + UNIT >= hi;
     float s[4][4];
-#pragma unroll
-    for (int n = 0; n < 4; n++) for (int j = 0; j < 4; j++) s[n][j] = 0.f;
+    clear_rows<4>(s);
 #pragma unroll
     for (int half = 0; half < 2; half++) {
       if (half == 0) copy_wait<1>(); else copy_wait<0>();
       __syncthreads();
       if (isActive) score_keys<KIND, DK, 16>(s + 2 * half, qs + set * 16 * DK * 2, halves + half * HALF_BYTES, quarter * 16, GROUP, DK / 16);
     }
-    float top[2], other[2], sum[2];
+    float top[2], other[2], factor[2], sum[2];
     scores_of<2>(s, rows, unit + quarter * 16, a.scale, a.softcap, top);
     scores_of<2>(s + 2, rows, unit + HALF + quarter * 16, a.scale, a.softcap, other);
 #pragma unroll
@@ -94,9 +88,12 @@ __device__ __forceinline__ void latent(const AttentionArgs& a) {
     }
     __syncthreads();
 #pragma unroll
-    for (int r = 0; r < 2; r++)
-      for (int w = 0; w < 4; w++) top[r] = fmaxf(top[r], tops[(set * 4 + w) * 16 + g + 8 * r]);
-    probabilities_of(s, top, sum);
+    for (int r = 0; r < 2; r++) {
+      const float was = m[r];
+      for (int w = 0; w < 4; w++) m[r] = fmaxf(m[r], tops[(set * 4 + w) * 16 + g + 8 * r]);
+      factor[r] = rescale(was, m[r]);
+    }
+    probabilities_of(s, m, sum);
 #pragma unroll
     for (int half = 0; half < 2; half++) {
       u32 p[4];
@@ -109,25 +106,12 @@ __device__ __forceinline__ void latent(const AttentionArgs& a) {
       if ((lane & 3) == 0) sums[(set * 4 + quarter) * 16 + g + 8 * r] = sum[r];
     }
     __syncthreads();
-    float unitSum[2];
 #pragma unroll
     for (int r = 0; r < 2; r++) {
       const float* of = sums + set * 64 + g + 8 * r;
-      unitSum[r] = __fadd_rn(__fadd_rn(__fadd_rn(of[0], of[16]), of[32]), of[48]);
+      d[r] = __fadd_rn(__fmul_rn(d[r], factor[r]), __fadd_rn(__fadd_rn(__fadd_rn(of[0], of[16]), of[32]), of[48]));
     }
-    const Fold fold0(m[0], top[0]), fold1(m[1], top[1]);
-    d[0] = fold0(d[0], unitSum[0]); d[1] = fold1(d[1], unitSum[1]);
-    m[0] = fold0.m; m[1] = fold1.m;
-    if (isActive) {
-#pragma unroll
-      for (int n = 0; n < TILES; n++) {
-        o[n][0] = __fmul_rn(o[n][0], fold0.mine); o[n][1] = __fmul_rn(o[n][1], fold0.mine);
-        o[n][2] = __fmul_rn(o[n][2], fold1.mine); o[n][3] = __fmul_rn(o[n][3], fold1.mine);
-      }
-    }
-    float part[TILES][4];
-#pragma unroll
-    for (int n = 0; n < TILES; n++) for (int j = 0; j < 4; j++) part[n][j] = 0.f;
+    if (isActive) scale_rows<TILES>(o, factor);
 #pragma unroll
     for (int half = 0; half < 2; half++) {
       if (isActive) {
@@ -136,29 +120,24 @@ __device__ __forceinline__ void latent(const AttentionArgs& a) {
           const uint4 bits = *(const uint4*)(ps + ((set * (UNIT / 16) + half * 4 + k) * 32 + lane) * 4);
           const u32 p[4] = {bits.x, bits.y, bits.z, bits.w};
 #pragma unroll
-          for (int n = 0; n < TILES; n += 2) add_values<KIND>(part + n, p, halves + half * HALF_BYTES, k * 16, quarter * (DV / 32) + n, GROUP);
+          for (int n = 0; n < TILES; n += 2) add_values<KIND>(o + n, p, halves + half * HALF_BYTES, k * 16, quarter * (DV / 32) + n, GROUP);
         }
       }
       __syncthreads();  // these keys, of the last half also the probabilities, are not needed any more
       if (!isLast) load(half, unit + UNIT);
     }
-#pragma unroll
-    for (int n = 0; n < TILES; n++) {
-      o[n][0] = __fadd_rn(o[n][0], __fmul_rn(part[n][0], fold0.theirs)); o[n][1] = __fadd_rn(o[n][1], __fmul_rn(part[n][1], fold0.theirs));
-      o[n][2] = __fadd_rn(o[n][2], __fmul_rn(part[n][2], fold1.theirs)); o[n][3] = __fadd_rn(o[n][3], __fmul_rn(part[n][3], fold1.theirs));
-    }
-    if (isPerUnit) {
-      if (isActive) put_state<TILES>(a, plan, item, 0, item.partial + (unit - item.kvStart) / UNIT, first, o, m, d, column, quarter == 0 && (lane & 3) == 0);
-      clear();
+    if (isLast || ends_chunk(unit + UNIT)) {
+      if (!isPerChunk) fold_chunk<TILES>(total, running, o, m, d);
+      else if (isActive) put_state<TILES>(a, plan, item, 0, item.partial + (unit - item.kvStart) / CHUNK, first, o, m, d, column, quarter == 0 && (lane & 3) == 0);
+      clear_rows<TILES>(o);
+      m[0] = m[1] = MINUS_INF;
+      d[0] = d[1] = 0.f;
     }
   }
   copy_wait<0>();
-  if (item.partial < 0) {
-    if (isActive) put_rows<TILES, false>(a, plan, item, 0, first, o, m, d, column);
-    return;
-  }
-  if (!isPerUnit && isActive) put_state<TILES>(a, plan, item, 0, item.partial, first, o, m, d, column, quarter == 0 && (lane & 3) == 0);
-  merge_if_last(a, plan, item, 0, LATENT_THREADS);
+  if (!isActive) return;
+  if (item.partial < 0) put_rows<TILES, false>(a, plan, item, 0, first, total, running.m, running.d, column);
+  else if (!isPerChunk) put_state<TILES>(a, plan, item, 0, item.partial, first, total, running.m, running.d, column, quarter == 0 && (lane & 3) == 0);
 }
 
 #define LATENT(PAGES, name, DK, DV) \

@@ -98,7 +98,7 @@ __device__ __forceinline__ float quad_sum(float v) {
   return __fadd_rn(v, __shfl_xor_sync(0xffffffffu, v, 2));
 }
 
-// Scores of 32 keys (4 tiles) become probabilities relative to m; sum: this lane's of each row. A unit's d is the four groups'
+// Scores of 32 keys (4 tiles) become probabilities relative to m; sum: this lane's of each row. What a unit adds to d is the four groups'
 // lane sums added ascending (unit_sum), then the quad's.
 __device__ __forceinline__ void probabilities_of(float (*s)[4], const float* m, float* sum) {
   // A row that sees nothing: any finite number in m's place makes all its probabilities 2^-inf = 0.
@@ -118,16 +118,68 @@ __device__ __forceinline__ float unit_sum(float a, float b, float c, float d) {
   return quad_sum(__fadd_rn(__fadd_rn(__fadd_rn(a, b), c), d));
 }
 
-// Turns the unit's raw dots s[UNIT/8][4] into probabilities; gives each row's m and d.
-__device__ __forceinline__ void softmax_unit(float (*s)[4], const Rows& rows, int unit, float scale, float softcap, float* m, float* d) {
-  scores_of<UNIT / 8>(s, rows, unit, scale, softcap, m);
-  m[0] = quad_max(m[0]);
-  m[1] = quad_max(m[1]);
-  float sum[4][2];
+// Takes the unit's raw dots s[UNIT/8][4] into its chunk's m and d; they become probabilities. factor: what the chunk's o is multiplied by.
+__device__ __forceinline__ void softmax_unit(float (*s)[4], const Rows& rows, int unit, float scale, float softcap, float* m, float* d, float* factor) {
+  float top[2];
+  scores_of<UNIT / 8>(s, rows, unit, scale, softcap, top);
 #pragma unroll
-  for (int i = 0; i < 4; i++) probabilities_of(s + 4 * i, m, sum[i]);
-  d[0] = unit_sum(sum[0][0], sum[1][0], sum[2][0], sum[3][0]);
-  d[1] = unit_sum(sum[0][1], sum[1][1], sum[2][1], sum[3][1]);
+  for (int r = 0; r < 2; r++) {
+    const float was = m[r];
+    m[r] = fmaxf(was, quad_max(top[r]));
+    factor[r] = rescale(was, m[r]);
+  }
+  float sum[2], more[2];
+  probabilities_of(s, m, sum);
+#pragma unroll
+  for (int i = 1; i < 4; i++) {
+    probabilities_of(s + 4 * i, m, more);
+    sum[0] = __fadd_rn(sum[0], more[0]);
+    sum[1] = __fadd_rn(sum[1], more[1]);
+  }
+#pragma unroll
+  for (int r = 0; r < 2; r++) d[r] = __fadd_rn(__fmul_rn(d[r], factor[r]), quad_sum(sum[r]));
+}
+
+// What p points to stays in memory: the compiler knows no more where that is.
+template <class T>
+__device__ __forceinline__ void keep_in_memory(T*& p) {
+#ifdef __CUDACC__
+  asm volatile("" : "+l"(p));
+#endif
+}
+
+// Sums of two rows times a factor each.
+template <int TILES>
+__device__ __forceinline__ void scale_rows(float (*o)[4], const float* factor) {
+#pragma unroll
+  for (int n = 0; n < TILES; n++)
+#pragma unroll
+    for (int j = 0; j < 4; j++) o[n][j] = __fmul_rn(o[n][j], factor[j >> 1]);
+}
+template <int TILES>
+__device__ __forceinline__ void clear_rows(float (*o)[4]) {
+#pragma unroll
+  for (int n = 0; n < TILES; n++)
+#pragma unroll
+    for (int j = 0; j < 4; j++) o[n][j] = 0.f;
+}
+
+// The running state of two rows (g and g + 8), and a chunk's state folded into it, which begins anew.
+struct RunningMd {
+  float m[2] = {MINUS_INF, MINUS_INF}, d[2] = {0.f, 0.f};
+};
+template <int TILES>
+__device__ __forceinline__ void fold_chunk(float (*total)[4], RunningMd& running, float (*o)[4], float* m, float* d) {
+  const Fold fold0(running.m[0], m[0]), fold1(running.m[1], m[1]);
+  running.m[0] = fold0.m; running.m[1] = fold1.m;
+  running.d[0] = fold0(running.d[0], d[0]); running.d[1] = fold1(running.d[1], d[1]);
+#pragma unroll
+  for (int n = 0; n < TILES; n++) {
+    total[n][0] = fold0(total[n][0], o[n][0]);
+    total[n][1] = fold0(total[n][1], o[n][1]);
+    total[n][2] = fold1(total[n][2], o[n][2]);
+    total[n][3] = fold1(total[n][3], o[n][3]);
+  }
 }
 
 // The A fragment of 16 keys' probabilities: the scores' own registers, rounded to 16 bits.

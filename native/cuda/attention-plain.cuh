@@ -29,7 +29,7 @@ __device__ __forceinline__ void plain(const AttentionArgs& a) {
   const Item item(plan, i);
   const int* pages = a.step + item.pagesAt;
   const int share = (a.valueDim + 31) / 32;
-  const bool isPerUnit = item.partial >= 0 && plan.isPerUnit;
+  const bool isPerChunk = item.partial >= 0 && plan.isPerChunk;
   for (int r = warp; r < item.rows; r += PLAIN_WARPS) {
     const int packed = item.packed0 + r, token = item.token0 + plan.token_of(packed), head = plan.head_of(packed, kvHead);
     const int from = visible_start(a.positions[token], plan), to = min(item.kvEnd, visible_end(a, plan, token));
@@ -42,66 +42,67 @@ __device__ __forceinline__ void plain(const AttentionArgs& a) {
       if (lane == 0) a.partialMd[state] = make_float2(m, d);
     };
     const float* q = a.q + (i64)token * a.qStride + (i64)head * a.keyDim;
-    float o[MAX_DIM_SHARE], m = MINUS_INF, d = 0.f;
-    for (int j = 0; j < share; j++) o[j] = 0.f;
+    float total[MAX_DIM_SHARE], o[MAX_DIM_SHARE], runningM = MINUS_INF, runningD = 0.f, m = MINUS_INF, d = 0.f;
+    for (int j = 0; j < share; j++) total[j] = o[j] = 0.f;
     for (int unit = item.kvStart; unit < item.kvEnd; unit += UNIT) {
       const int first = max(unit, from), end = min(unit + UNIT, to);
-      if (isPerUnit) {
-        m = MINUS_INF;
-        d = 0.f;
-        for (int j = 0; j < share; j++) o[j] = 0.f;
-      }
-      if (first >= end) {
-        if (isPerUnit) put_state(item.partial + (unit - item.kvStart) / UNIT, m, d, o);
-        continue;
-      }
-      float top = MINUS_INF;
-      for (int key = first + lane; key < end; key += 32) {
-        const i64 at = (i64)pages[key / a.pageSize] * a.pageStride + a.layerOffset + ((i64)kvHead * a.pageSize + key % a.pageSize) * a.keySlot;
-        float dot = 0.f;
-        for (int c = 0; c < a.keyDim; c++) dot = fmaf(q[c], kv_value<IS_FP8>(a.pool, at, c, a.dtype), dot);
-        float s = score_of(dot, a.scale, a.softcap);
-        weights[warp][key - unit] = s;
-        top = fmaxf(top, s);
-      }
-      top = warp_max(top);
-      float sum = 0.f;
-      for (int key = first + lane; key < end; key += 32) {
-        float p = exp2_of(__fsub_rn(weights[warp][key - unit], top));
-        weights[warp][key - unit] = p;
-        // Lane and order of a key depend on its place in the unit alone when `first` is the unit's start; a window's start moves
-        // with the row's position, which is the row's own.
-        sum += p;
-      }
-      sum = warp_sum(sum);
-      __syncwarp();
-      Fold fold(m, top);
-      d = fold(d, sum);
-      m = fold.m;
-      for (int j = 0; j < share; j++) {
-        const int c = j * 32 + lane;
-        float v = 0.f;
-        if (c < a.valueDim) {
-          for (int key = first; key < end; key++) {
-            const i64 at = (i64)pages[key / a.pageSize] * a.pageStride + a.layerOffset + a.valueOffset +
-                           ((i64)kvHead * a.pageSize + key % a.pageSize) * a.valueSlot;
-            v = fmaf(weights[warp][key - unit], kv_value<IS_FP8>(a.pool, at, c, a.dtype), v);
-          }
+      if (first < end) {
+        float top = MINUS_INF;
+        for (int key = first + lane; key < end; key += 32) {
+          const i64 at = (i64)pages[key / a.pageSize] * a.pageStride + a.layerOffset + ((i64)kvHead * a.pageSize + key % a.pageSize) * a.keySlot;
+          float dot = 0.f;
+          for (int c = 0; c < a.keyDim; c++) dot = fmaf(q[c], kv_value<IS_FP8>(a.pool, at, c, a.dtype), dot);
+          float s = score_of(dot, a.scale, a.softcap);
+          weights[warp][key - unit] = s;
+          top = fmaxf(top, s);
         }
-        o[j] = fold(o[j], v);
+        const float was = m;
+        m = fmaxf(was, warp_max(top));
+        const float factor = rescale(was, m);
+        float sum = 0.f;
+        for (int key = first + lane; key < end; key += 32) {
+          float p = exp2_of(__fsub_rn(weights[warp][key - unit], m));
+          weights[warp][key - unit] = p;
+          // Lane and order of a key depend on its place in the unit alone when `first` is the unit's start; a window's start moves
+          // with the row's position, which is the row's own.
+          sum += p;
+        }
+        d = __fadd_rn(__fmul_rn(d, factor), warp_sum(sum));
+        __syncwarp();
+        for (int j = 0; j < share; j++) {
+          const int c = j * 32 + lane;
+          float v = __fmul_rn(o[j], factor);
+          if (c < a.valueDim) {
+            for (int key = first; key < end; key++) {
+              const i64 at = (i64)pages[key / a.pageSize] * a.pageStride + a.layerOffset + a.valueOffset +
+                             ((i64)kvHead * a.pageSize + key % a.pageSize) * a.valueSlot;
+              v = fmaf(weights[warp][key - unit], kv_value<IS_FP8>(a.pool, at, c, a.dtype), v);
+            }
+          }
+          o[j] = v;
+        }
+        __syncwarp();
       }
-      if (isPerUnit) put_state(item.partial + (unit - item.kvStart) / UNIT, m, d, o);
-      __syncwarp();
+      if (unit + UNIT < item.kvEnd && !ends_chunk(unit + UNIT)) continue;
+      if (isPerChunk) put_state(item.partial + (unit - item.kvStart) / CHUNK, m, d, o);
+      const Fold fold(runningM, m);
+      runningD = fold(runningD, d);
+      runningM = fold.m;
+      for (int j = 0; j < share; j++) {
+        total[j] = fold(total[j], o[j]);
+        o[j] = 0.f;
+      }
+      m = MINUS_INF;
+      d = 0.f;
     }
     if (item.partial < 0) {
-      const float factor = final_factor(m, d, a.sinks, head);
+      const float factor = final_factor(runningM, runningD, a.sinks, head);
       for (int j = 0; j < share; j++) {
         const int c = j * 32 + lane;
-        if (c < a.valueDim) put_out(a, token, head * a.valueDim + c, __fmul_rn(o[j], factor));
+        if (c < a.valueDim) put_out(a, token, head * a.valueDim + c, __fmul_rn(total[j], factor));
       }
-    } else if (!isPerUnit) {
-      put_state(item.partial, m, d, o);
+    } else if (!isPerChunk) {
+      put_state(item.partial, runningM, runningD, total);
     }
   }
-  if (item.partial >= 0) merge_if_last(a, plan, item, kvHead, 32 * PLAIN_WARPS);
 }

@@ -1,12 +1,13 @@
 // Attention of tiles with more than 16 packed query rows on Hopper's wgmma: prompts and chunks of prompts, heads of 64 and 128.
 //
-// A block takes items of up to 128 packed rows for one kv head, one after the other (WorkList): two warpgroups of 64 rows each, a warp that
-// copies, and three that bring queries. K and V of a unit are a slot each of two rings, brought as pages lie in the pool by bulk copies.
+// A block takes items of up to 128 packed rows for one kv head, one after the other (WorkList): two warpgroups of 64 rows each, and a warp
+// that copies. K and V of a unit are a slot each of two rings, brought as pages lie in the pool by bulk copies.
 // A warpgroup multiplies its queries with the keys (64 x 128 scores), makes probabilities of them, and multiplies those, in the
-// registers they are in, with the values; the unit's sums are folded into the running state while the next scores are multiplied.
-// The warpgroups take turns on the tensor cores: one multiplies while the other makes probabilities.
+// registers they are in, with the values, onto the sums of the chunk; at its end these are folded into the running state while the next
+// scores are multiplied. The warpgroups take turns on the tensor cores: one multiplies while the other makes probabilities.
+// A warpgroup brings its queries itself, when an item is done: those of the next are in L2 by then.
 // Softcapped scores are attention-extend.cu's: their code would push the loop out of the instruction cache.
-// fp8 pages: codes of 64 keys are a slot each of a ring of their own; the warps that bring queries make bf16 of them, in the slots of K and V.
+// fp8 pages: codes of 64 keys are a slot each of a ring of their own; three warps make bf16 of them, in the slots of K and V.
 // Traffic: K and V of the item's keys once per 128 packed rows, from L2 mostly. FLOPs: 4 * rows * keys * D.
 #pragma once
 #include "attention-bulk.cuh"
@@ -14,8 +15,8 @@
 #include "attention-wgmma.cuh"
 
 #define CONSUMERS 256
-#define LOADERS 96
-// Registers of a thread that multiplies and of one that brings; all of them begin with an equal share. Whoever takes more than others gave
+#define WIDENERS 96
+// Registers of a thread that multiplies and of one that does not; all of them begin with an equal share. Whoever takes more than others gave
 // waits for ever.
 #define TAKEN 232
 #define GIVEN 40
@@ -39,41 +40,38 @@ __device__ void extend(const AttentionArgs& a) {
   DYNAMIC_SHARED(shared);
   u8* ks = shared;                      // [KEY_STAGES][UNIT][D]
   u8* vs = ks + KEY_STAGES * SLOT;      // [VALUE_STAGES][UNIT][D]
-  u8* qs = vs + VALUE_STAGES * SLOT;    // [2 items][128][D]
-  u8* codes = qs + 2 * QUERIES;         // fp8: [CODE_SLOTS][CODE_KEYS][D + 2]
-  __shared__ int visible[2][2][128];  // of two items: the first key that each row sees, and the first that it does not see any more
+  u8* qs = vs + VALUE_STAGES * SLOT;    // [128][D]
+  u8* codes = qs + QUERIES;             // fp8: [CODE_SLOTS][CODE_KEYS][D + 2]
+  __shared__ int visible[2][128];  // the first key that each row sees, and the first that it does not see any more
   __shared__ Work slots[WORKS];
   alignas(16) __shared__ int header[PLAN_HEADER];  // the plan's
   __shared__ u64 keysFull[KEY_STAGES], keysEmpty[KEY_STAGES], valuesFull[VALUE_STAGES], valuesEmpty[VALUE_STAGES];
-  __shared__ u64 given[WORKS], done[WORKS], queriesFull[2], queriesEmpty[2];
+  __shared__ u64 given[WORKS], done[WORKS];
   __shared__ u64 codesFull[IS_FP8 ? CODE_SLOTS : 1], codesEmpty[IS_FP8 ? CODE_SLOTS : 1];
   const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31, g = lane >> 2, q = lane & 3;
   if (threadIdx.x == 0) {
     for (int s = 0; s < KEY_STAGES; s++) {
-      barrier_init(&keysFull[s], IS_FP8 ? LOADERS : 1);
+      barrier_init(&keysFull[s], IS_FP8 ? WIDENERS : 1);
       barrier_init(&keysEmpty[s], CONSUMERS / 32);
     }
     for (int s = 0; s < VALUE_STAGES; s++) {
-      barrier_init(&valuesFull[s], IS_FP8 ? LOADERS : 1);
+      barrier_init(&valuesFull[s], IS_FP8 ? WIDENERS : 1);
       barrier_init(&valuesEmpty[s], CONSUMERS / 32);
     }
     for (int s = 0; s < WORKS; s++) {
       barrier_init(&given[s], 32);
-      barrier_init(&done[s], CONSUMERS + LOADERS);
-    }
-    for (int s = 0; s < 2; s++) {
-      barrier_init(&queriesFull[s], LOADERS);
-      barrier_init(&queriesEmpty[s], CONSUMERS);
+      barrier_init(&done[s], CONSUMERS + (IS_FP8 ? WIDENERS : 0));
     }
     for (int s = 0; IS_FP8 && s < CODE_SLOTS; s++) {
       barrier_init(&codesFull[s], 1);
-      barrier_init(&codesEmpty[s], LOADERS);
+      barrier_init(&codesEmpty[s], WIDENERS);
     }
     barrier_init_done();
   }
   let_others_begin();
-  // Beside decodes: their kernel lets this one begin when all that both depend on is done, and is waited for at the end.
-  if (a.isAlone) wait_for_others();
+  // The plan and page ids were there before the kernels ahead began: queries, keys and values are waited for. Beside decodes their kernel lets
+  // this one begin when all that both depend on is done, and is waited for at the end.
+  auto wait_if_alone = [&]() { if (a.isAlone) wait_for_others(); };
   const Plan plan(a);
   const int items = plan.numItems - plan.numDecodes, total = items * a.numKvHeads;
   if ((int)blockIdx.x >= total) return;
@@ -98,8 +96,9 @@ __device__ void extend(const AttentionArgs& a) {
       const HeadPages<PAGES> keys(a, kvHead, false), values(a, kvHead, true);
       const UnitPages<IS_FP8 ? CODE_KEYS : UNIT> unitPages(a, item);
       int nextPage = unitPages.of(first);
+      if (works.n == 1) wait_if_alone();
       work = take_work(a.taken + 2, total);
-      give();  // so early that its queries are there in time
+      give();
       if constexpr (IS_FP8) {
         // Per unit two slots of keys, then two of values.
         int nextHalf = unitPages.of(first + CODE_KEYS);
@@ -136,42 +135,26 @@ __device__ void extend(const AttentionArgs& a) {
     end_work(a.taken + 2, total);
     return;
   }
-  if (warp > CONSUMERS / 32) {  // brings the next item's queries while this one's are multiplied
-    const int thread = threadIdx.x - CONSUMERS - 32;
-    int key = 0, keyRound = 0, value = 0, valueRound = 0, slot = 0, slotParity = 0;  // fp8: the rings' next stages
-    // fp8: a unit's codes, of which half are in a slot each, as a tile.
-    auto widen = [&](u8* tile, auto isValue, int unit, const Item& item) {
+  if (warp > CONSUMERS / 32) {
+    if constexpr (IS_FP8) {  // codes become tiles
+      const int thread = threadIdx.x - CONSUMERS - 32;
+      int key = 0, keyRound = 0, value = 0, valueRound = 0, slot = 0, slotParity = 0;  // the rings' next stages
+      auto widen = [&](u8* tile, auto isValue, int unit, const Item& item) {
 #pragma unroll 1
-      for (int h = 0; h < UNIT / CODE_KEYS; h++) {
-        barrier_wait(&codesFull[slot], slotParity);
-        widen_codes<D, decltype(isValue)::VALUE, CODE_KEYS, LOADERS>(tile + h * CODE_KEYS * D * 2, codes + slot * CODE_SLOT, thread, D,
-                                                                     unit + h * CODE_KEYS, item.lo, item.kvEnd);
-        barrier_arrive(&codesEmpty[slot]);
-        if (++slot == CODE_SLOTS) { slot = 0; slotParity ^= 1; }
-      }
-      fence_stores();
-    };
+        for (int h = 0; h < UNIT / CODE_KEYS; h++) {
+          barrier_wait(&codesFull[slot], slotParity);
+          widen_codes<D, decltype(isValue)::VALUE, CODE_KEYS, WIDENERS>(tile + h * CODE_KEYS * D * 2, codes + slot * CODE_SLOT, thread, D,
+                                                                        unit + h * CODE_KEYS, item.lo, item.kvEnd);
+          barrier_arrive(&codesEmpty[slot]);
+          if (++slot == CODE_SLOTS) { slot = 0; slotParity ^= 1; }
+        }
+        fence_stores();
+      };
 #pragma unroll 1
-    for (;;) {
-      const Work& work = works.next();
-      const int kvHead = work.kvHead, s = works.n & 1;
-      if (kvHead < 0) break;
-      const Item item(work.item);
-      if (works.n >= 2) barrier_wait(&queriesEmpty[s], (works.n / 2 - 1) & 1);
-#pragma unroll 2
-      for (int at = thread; at < 128 * (D / 8); at += LOADERS) {
-        const int row = at / (D / 8), column = at % (D / 8);
-        *(uint4*)(qs + s * QUERIES + tile_at(row, column, GROUP)) = query_column<KIND>(a, plan, item, kvHead, row, column * 8);
-      }
-      for (int row = thread; row < 128; row += LOADERS) {
-        const bool isRow = row < item.rows;
-        const int token = item.token0 + plan.token_of(item.packed0 + (isRow ? row : 0));
-        visible[s][0][row] = isRow ? visible_start(a.positions[token], plan) : 0;
-        visible[s][1][row] = isRow ? min(item.kvEnd, visible_end(a, plan, token)) : 0;
-      }
-      fence_stores();
-      barrier_arrive(&queriesFull[s]);
-      if constexpr (IS_FP8) {
+      for (;;) {
+        const Work& work = works.next();
+        if (work.kvHead < 0) break;
+        const Item item(work.item);
         const int first = first_of(item), units = units_of(item);
 #pragma unroll 1
         for (int u = 0; u < units; u++) {
@@ -184,8 +167,8 @@ __device__ void extend(const AttentionArgs& a) {
           barrier_arrive(&valuesFull[value]);
           if (++value == VALUE_STAGES) { value = 0; valueRound++; }
         }
+        works.end();
       }
-      works.end();
     }
     return;
   }
@@ -194,35 +177,81 @@ __device__ void extend(const AttentionArgs& a) {
   int keyStage = 0, keyParity = 0, valueStage = 0, valueParity = 0;
   auto next_keys = [&]() { if (++keyStage == KEY_STAGES) { keyStage = 0; keyParity ^= 1; } };
   auto next_values = [&]() { if (++valueStage == VALUE_STAGES) { valueStage = 0; valueParity ^= 1; } };
+  // The warpgroup's queries of some work: to L2, and later, when registers are free, to its half of the tile. Rows behind the item's have the
+  // numbers of its last one, and see nothing.
+  auto query_row = [&](const Work& work, const Item& item, const Plan& plan, int row) {
+    const int packed = item.packed0 + min(group0 + row, item.rows - 1);
+    return a.q + (i64)(item.token0 + plan.token_of(packed)) * a.qStride + plan.head_of(packed, work.kvHead) * D;
+  };
+  auto fetch_queries = [&](const Work& work) {
+    constexpr int LINES = (D + 31) / 32;
+    const Item item(work.item);
+    const Plan plan(header);
+#pragma unroll
+    for (int at = thread; at < 64 * LINES; at += 128) fetch_ahead(query_row(work, item, plan, at / LINES) + at % LINES * 32);
+  };
+  auto bring_queries = [&](const Work& work) {
+    constexpr int COLUMNS = D / 8, PIECES = 64 * COLUMNS / 128;  // of 8 numbers, of a thread: 8 rows x 4 columns a warp at a time
+    const Item item(work.item);
+    const Plan plan(header);
+    Quad pieces[PIECES][2];
+    auto row_of = [&](int i) { return (i * 128 + thread) / 8 / COLUMNS * 8 + (thread & 7); };
+    auto column_of = [&](int i) { return (i * 128 + thread) / 8 % COLUMNS; };
+#pragma unroll
+    for (int i = 0; i < PIECES; i++) {
+      const Quad* from = (const Quad*)(query_row(work, item, plan, row_of(i)) + column_of(i) * 8);
+      pieces[i][0] = from[0];
+      pieces[i][1] = from[1];
+    }
+    const int row = group0 + thread, token = item.token0 + plan.token_of(item.packed0 + min(row, item.rows - 1));
+    const int from = thread < 64 ? visible_start(a.positions[token], plan) : 0;
+    const int to = thread < 64 && row < item.rows ? min(item.kvEnd, visible_end(a, plan, token)) : 0;
+    group_wait(OWN + warpgroup, 128);  // nobody reads the last ones any more
+#pragma unroll
+    for (int i = 0; i < PIECES; i++) {
+      const float *x = pieces[i][0].v, *y = pieces[i][1].v;
+      *(uint4*)(qs + tile_at(group0 + row_of(i), column_of(i), GROUP)) = {pack2(x[0], x[1], KIND), pack2(x[2], x[3], KIND), pack2(y[0], y[1], KIND),
+                                                                         pack2(y[2], y[3], KIND)};
+    }
+    if (thread < 64) {
+      visible[0][row] = from;
+      visible[1][row] = to;
+    }
+    fence_stores();
+    group_wait(OWN + warpgroup, 128);
+  };
+  {
+    const Work& work = works.next();
+    wait_if_alone();
+    bring_queries(work);
+  }
 #pragma unroll 1
   for (;;) {
     const Work& work = works.next();
-    const int s = works.n & 1;
     if (work.kvHead < 0) break;
     // Registers are few: what the loop over units seldom needs of the item is read where it is needed.
     int first, units, seen;  // seen: units that a row of the warpgroup sees
-    barrier_wait(&queriesFull[s], works.n / 2 & 1);
     {
       const Item item(work.item);
-      const int groupRows = min(item.rows - group0, 64), groupTo = groupRows <= 0 ? 0 : visible[s][1][group0 + groupRows - 1];
+      const int groupRows = min(item.rows - group0, 64), groupTo = groupRows <= 0 ? 0 : visible[1][group0 + groupRows - 1];
       first = first_of(item);
       units = units_of(item);
       seen = max(0, (groupTo - first + UNIT - 1) / UNIT);
     }
-    float o[D / 8][4], m[2] = {MINUS_INF, MINUS_INF}, d[2] = {0.f, 0.f}, scores[UNIT / 8][4];
-#pragma unroll
-    for (int n = 0; n < D / 8; n++) for (int j = 0; j < 4; j++) o[n][j] = 0.f;
-    const u64 queryCores = describe_cores(qs + s * QUERIES + warpgroup * 64 * D * 2, 128, GROUP);
+    auto isPerChunk = [&]() { return work.item[ITEM_PARTIAL] >= 0 && (header[3] & 1); };
+    RunningMd running;
+    float total[D / 8][4], o[D / 8][4], m[2] = {MINUS_INF, MINUS_INF}, d[2] = {0.f, 0.f}, scores[UNIT / 8][4];
+    bool isFresh = true;  // o holds nothing of its chunk yet
+    clear_rows<D / 8>(total);
+    const u64 queryCores = describe_cores(qs + warpgroup * 64 * D * 2, 128, GROUP);
     // Scores of the next unit: asked for, and waited for.
     auto multiply_keys = [&]() {
-#pragma unroll
-      for (int n = 0; n < UNIT / 8; n++) for (int j = 0; j < 4; j++) scores[n][j] = 0.f;
       const u64 cores = describe_cores(ks + keyStage * SLOT, 128, GROUP);
       barrier_wait(&keysFull[keyStage], keyParity);
       settle<UNIT / 2>(scores[0]);
       wgmma_fence();
 #pragma unroll
-      for (int k = 0; k < D / 16; k++) CoreProduct<KIND, UNIT, false>::run(scores[0], queryCores + k * (256 >> 4), cores + k * (256 >> 4));
+      for (int k = 0; k < D / 16; k++) CoreProduct<KIND, UNIT, false>::run(scores[0], queryCores + k * (256 >> 4), cores + k * (256 >> 4), k > 0);
       wgmma_commit();
     };
     auto end_keys = [&]() {
@@ -235,23 +264,30 @@ __device__ void extend(const AttentionArgs& a) {
     auto begin_turn = [&](int u) {
       if (warpgroup == 1 || u > 0 || works.n > 0) group_wait(TURN + warpgroup, CONSUMERS);
     };
-    // Unit u from its scores on; the scores of the next are multiplied while its sums are folded.
+    // The state of a unit's chunk, as a partial of its own.
+    auto put_chunk = [&](int unit) {
+      const Item item(work.item);
+      put_state<D / 8>(a, Plan(header), item, work.kvHead, item.partial + (unit - item.kvStart) / CHUNK, row0, o, m, d, 2 * q, q == 0);
+    };
+    // The last turn of all excepted, which nobody waits for.
+    auto end_turn = [&](int u) {
+      if (warpgroup == 0 || u + 1 < units || works.has_more()) group_arrive(TURN + 1 - warpgroup, CONSUMERS);
+    };
+    // Unit u from its scores on. A turn ends when the next unit's scores are asked for: the other warpgroup's products follow them.
     auto take_unit = [&](int u, bool hasNext) {
       const int unit = first + u * UNIT;
       u32 p[UNIT / 16][4];
-      float um[2], ud[2], sum[D / 8][4];
+      float factor[2];
       Rows rows;
 #pragma unroll
       for (int r = 0; r < 2; r++) {
-        rows.from[r] = visible[s][0][row0 + g + 8 * r];
-        rows.to[r] = visible[s][1][row0 + g + 8 * r];
+        rows.from[r] = visible[0][row0 + g + 8 * r];
+        rows.to[r] = visible[1][row0 + g + 8 * r];
       }
-      softmax_unit(scores, rows, unit, a.scale, 0.f, um, ud);
+      softmax_unit(scores, rows, unit, a.scale, 0.f, m, d, factor);
 #pragma unroll
       for (int n = 0; n < UNIT / 16; n++) probability_fragment<KIND>(p[n], scores + 2 * n);
-      const Fold fold0(m[0], um[0]), fold1(m[1], um[1]);
-      m[0] = fold0.m; m[1] = fold1.m;
-      d[0] = fold0(d[0], ud[0]); d[1] = fold1(d[1], ud[1]);
+      if (!isFresh) scale_rows<D / 8>(o, factor);
 
       const int lo = work.item[ITEM_LO], hi = work.item[ITEM_END];
       begin_turn(u);
@@ -267,44 +303,38 @@ __device__ void extend(const AttentionArgs& a) {
         fence_stores();
         group_wait(OWN + warpgroup, 128);
       }
-#pragma unroll
-      for (int n = 0; n < D / 8; n++) for (int j = 0; j < 4; j++) sum[n][j] = 0.f;
       const u64 cores = describe_cores(v, GROUP, 128);
-      settle<D / 2>(sum[0]);
+      settle<D / 2>(o[0]);
       wgmma_fence();
 #pragma unroll
-      for (int k = 0; k < UNIT / 16; k++) CoreProduct<KIND, D, true>::run(sum[0], p[k], cores + k * (2 * GROUP >> 4));
+      for (int k = 0; k < UNIT / 16; k++) CoreProduct<KIND, D, true>::run(o[0], p[k], cores + k * (2 * GROUP >> 4), k > 0 || !isFresh);
       wgmma_commit();
       wgmma_wait<0>();
-      settle<D / 2>(sum[0]);
+      settle<D / 2>(o[0]);
       if (lane == 0) barrier_arrive(&valuesEmpty[valueStage]);
       next_values();
       if (hasNext) multiply_keys();
-#pragma unroll
-      for (int n = 0; n < D / 8; n++) {
-        o[n][0] = fold0(o[n][0], sum[n][0]);
-        o[n][1] = fold0(o[n][1], sum[n][1]);
-        o[n][2] = fold1(o[n][2], sum[n][2]);
-        o[n][3] = fold1(o[n][3], sum[n][3]);
+      end_turn(u);
+      isFresh = !hasNext || ends_chunk(unit + UNIT);
+      if (isFresh) {
+        if (isPerChunk()) put_chunk(unit);
+        else fold_chunk<D / 8>(total, running, o, m, d);
+        m[0] = m[1] = MINUS_INF;
+        d[0] = d[1] = 0.f;
       }
       if (hasNext) end_keys();
-    };
-    // The last turn of all excepted, which nobody waits for.
-    auto end_turn = [&](int u) {
-      if (warpgroup == 0 || u + 1 < units || works.has_more()) group_arrive(TURN + 1 - warpgroup, CONSUMERS);
     };
     if (seen > 0) {
       multiply_keys();
       end_keys();
-      for (int u = 0; u + 1 < seen; u++) {
-        take_unit(u, true);
-        end_turn(u);
-      }
+      for (int u = 0; u + 1 < seen; u++) take_unit(u, true);
+      if (works.has_more()) fetch_queries(works.behind());
       take_unit(seen - 1, false);
-      end_turn(seen - 1);
     }
-    barrier_arrive(&queriesEmpty[s]);
+    if (isPerChunk() && seen < units) clear_rows<D / 8>(o);
     for (int u = seen; u < units; u++) {
+      const int unit = first + u * UNIT;
+      if (isPerChunk() && (u == seen || unit % CHUNK == 0) && (seen == 0 || unit / CHUNK > (first + (seen - 1) * UNIT) / CHUNK)) put_chunk(unit);
       barrier_wait(&keysFull[keyStage], keyParity);
       if (lane == 0) barrier_arrive(&keysEmpty[keyStage]);
       next_keys();
@@ -317,9 +347,9 @@ __device__ void extend(const AttentionArgs& a) {
     const int kvHead = work.kvHead;
     const Item item(work.item);
     const Plan plan(header);
-    if (item.partial < 0) put_rows<D / 8, true>(a, plan, item, kvHead, row0, o, m, d, 2 * q);
-    else put_state<D / 8>(a, plan, item, kvHead, item.partial, row0, o, m, d, 2 * q, q == 0);
-    if (item.partial >= 0) merge_if_last(a, plan, item, kvHead, CONSUMERS);
+    if (item.partial < 0) put_rows<D / 8, true>(a, plan, item, kvHead, row0, total, running.m, running.d, 2 * q);
+    else if (!isPerChunk()) put_state<D / 8>(a, plan, item, kvHead, item.partial, row0, total, running.m, running.d, 2 * q, q == 0);
+    if (works.has_more()) bring_queries(works.behind());
     works.end();
   }
   if (!a.isAlone) wait_for_others();

@@ -4,5 +4,5 @@
 #define EXTEND(D, KEY_STAGES, VALUE_STAGES)                                                                                        \
   OPEN_KERNEL(CONSUMERS + 128, 1, wgmma_bf16_##D##_##D, AttentionArgs) { extend<KIND_BF16, D, KEY_STAGES, VALUE_STAGES>(a); }      \
   OPEN_KERNEL(CONSUMERS + 128, 1, wgmma_f16_##D##_##D, AttentionArgs) { extend<KIND_F16, D, KEY_STAGES, VALUE_STAGES>(a); }
-EXTEND(64, 3, 2)
-EXTEND(128, 3, 2)
+EXTEND(64, 3, 3)
+EXTEND(128, 3, 3)

@@ -38,6 +38,7 @@ function shown(plan: AttentionPlan) {
 function plainly(options: PlannerOptions, pageSize: number, rows: readonly Row[], padItems: number) {
   const { groupSize, headDim, window, numWorkers: all, split, slack } = options;
   const { pairCost = 1 / 16, maxPartialRows = 16384, tallWorkers = all, attentionChunk = 0, group = 0 } = options;
+  const wholeKeys = split === "fixed" ? (options.wholeKeys ?? 0) : 0;
   const numTokens = rows.reduce((sum, [, queryLen]) => sum + queryLen, 0);
   const squares = rows.reduce((sum, [, queryLen]) => sum + queryLen * queryLen, 0);
   const longest = (numTokens - rows.length + 1) * groupSize;
@@ -78,7 +79,7 @@ function plainly(options: PlannerOptions, pageSize: number, rows: readonly Row[]
   for (const { row, q, from, end, cost } of tiles) {
     const start = from - (from % kvChunk);
     const numChunks = Math.ceil((end - start) / kvChunk);
-    const isSplit = numWorkers > 1 && numChunks > 1 && cost > threshold;
+    const isSplit = numWorkers > 1 && numChunks > 1 && cost > threshold && end - from > wholeKeys;
     if (!isSplit || numPartials + numChunks > most || numChunks - 1 > itemRoom) {
       items.push([row, q, start, end, -1, 1]);
       continue;
@@ -110,6 +111,7 @@ test("whole plans of random batches under random options, by a plain rewriting; 
       tallWorkers: oneOf(undefined, 2, 5),
       slack: oneOf(undefined, undefined, { decode: 0.2, tall: 0.5 }, { decode: 1, tall: 0 }),
       group: oneOf(undefined, 3),
+      wholeKeys: oneOf(undefined, 30),
     };
     const options: PlannerOptions = {
       groupSize: oneOf(1, 2, 3),

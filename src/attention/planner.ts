@@ -58,6 +58,8 @@ export interface PlannerOptions extends PlanShape {
    * batch with such tiles is cut for these.
    */
   readonly tallWorkers?: number;
+  /** fixed: tiles that see no more keys than this are not split, whatever their share: states and their merge would cost more. None when left out. */
+  readonly wholeKeys?: number;
   /**
    * fixed: no tile is split when whole tiles keep the longest worker within this share above the fair one, of a batch of decodes
    * and of one with taller tiles. Left out: every tile of more than half a fair share is split.
@@ -176,7 +178,9 @@ export class AttentionPlanner {
   #makeItems(padItems: number): void {
     const plan = this.#plan;
     const { kvChunk, qTile } = plan;
-    const threshold = this.#options.split === "fixed" ? this.#splitThreshold() : 0;
+    const isFixed = this.#options.split === "fixed";
+    const threshold = isFixed ? this.#splitThreshold() : 0;
+    const wholeKeys = isFixed ? (this.#options.wholeKeys ?? 0) : 0;
     let partialRoom = Math.floor(this.#maxPartialRows / qTile);
     let itemRoom = padItems > 0 ? padItems - this.#numTiles : Infinity;
 
@@ -186,9 +190,10 @@ export class AttentionPlanner {
       const qLen = this.#tileQLen[i]!;
       const kvEnd = this.#tileKvEnd[i]!;
       const kvStart = alignDown(this.#tileKvStart[i]!, kvChunk);
-      const cost = this.#cost(qLen, kvEnd - this.#tileKvStart[i]!);
+      const numKeys = kvEnd - this.#tileKvStart[i]!;
+      const cost = this.#cost(qLen, numKeys);
       const numChunks = ceilDiv(kvEnd - kvStart, kvChunk);
-      const canSplit = numChunks > 1 && numChunks <= partialRoom && numChunks - 1 <= itemRoom;
+      const canSplit = numChunks > 1 && numKeys > wholeKeys && numChunks <= partialRoom && numChunks - 1 <= itemRoom;
       if (!canSplit || cost <= threshold || plan.numWorkers === 1) {
         plan.addItem(row, q, kvStart, kvEnd, -1);
         continue;

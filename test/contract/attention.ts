@@ -167,6 +167,24 @@ export function attentionContract(duel: Duel, tolerance: Tolerance): void {
     }
   });
 
+  for (const [dtype, dim, fresh, window] of [
+    ["bf16", 128, 30, 0],
+    ["f16", 64, 30, 900],
+    ["fp8", 128, 30, 0],
+    ["bf16", 256, 16, 0],
+  ] as const) {
+    const name = `${dtype}, heads of ${dim}: a few tokens on a long context, split along it: no chunking changes a bit`;
+    duel.test("attention", name, async () => {
+      const pages = { pageSize: 16, numKvHeads: 1, groupSize: 4, keyDim: dim, valueDim: dim };
+      const shape = { ...PLAIN, ...pages, dtype, window, hasRotary: false, sequences: [[1300, fresh]] } as const;
+      const whole = await readAll(duel.device, await new PagedCase(duel.device, shape).run());
+      for (const chunk of [1, 13]) {
+        const chunked = await readAll(duel.device, await new PagedCase(duel.device, shape).run(chunk));
+        assertSameBits(chunked, whole, `in chunks of ${chunk}`);
+      }
+    });
+  }
+
   duel.test("attention", "latent of 576 and 512: no chunking or neighbour changes a bit", async () => {
     const latent = { isLatent: true, numKvHeads: 1, groupSize: 16, keyDim: 576, valueDim: 512 };
     const sequences = [

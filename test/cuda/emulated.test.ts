@@ -34,7 +34,7 @@ const CASES = [
   "attention: (heads of (64|128|256)|192 and 128|bf16|f16|i8|fp8|fp8, heads of 80, window|(bf16|f16), heads of (80|96), all see all|window across pages|f16, sees ahead, window|bf16, heads of (64|128) in pages of 16|bf16, latent, 576 and 512|fp8, (latent|heads of (64|128) in pages of 16))$",
   "addTypes",
   "write",
-  "window 24: no chunking|(bf16|fp8), heads of 128, window 0: no chunking|f16, heads of 64, window 40: no chunking",
+  "split along it: no chunking|window 24: no chunking|(bf16|fp8), heads of 128, window 0: no chunking|f16, heads of 64, window 40: no chunking",
   "copyPage",
   "swapOut|copyStates",
   "mixtureOfExperts: (softmax, normalised|sigmoid|oss|wide experts of bf16)",

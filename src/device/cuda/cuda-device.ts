@@ -45,7 +45,7 @@ import { RowUploads } from "./row-uploads.js";
 import { CudaRuntime } from "./runtime.js";
 import { CudaTokenBuffer, EditScratch } from "./sample.js";
 import { CudaStagedBatch } from "./staged-batch.js";
-import { UNIT } from "./staged-plan.js";
+import { CHUNK } from "./staged-plan.js";
 import { CudaTensor, type CudaWeight } from "./tensor.js";
 import type { TraceRecord } from "./trace.js";
 import { type LoadWeightOptions, packedBytes, WeightLoader } from "./weights.js";
@@ -95,7 +95,7 @@ export class CudaDevice extends CudaRecurrentOps implements Device {
       description: `${name}, ${arch}, ${multiprocessors} multiprocessors, ${(memoryBytes / 2 ** 30).toFixed(0)} GiB`,
       numWorkers: Math.max(1, multiprocessors >> 1),
       promptChunk: 512,
-      kvChunk: UNIT,
+      kvChunk: CHUNK,
       asyncDepth: 2,
       hasOwnMemory: true,
       canReadPages: true,

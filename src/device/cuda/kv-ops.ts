@@ -43,6 +43,18 @@ export class CudaRotary implements RotaryTable {
   }
 }
 
+/** Packed rows and dims of a block of attention-merge.cu. */
+const MERGE_ROWS = 4;
+const MERGE_DIMS = 128;
+
+type Launch = (
+  source: string,
+  kernel: string,
+  grid: readonly [x: number, y: number, z: number],
+  threads: number,
+  shared?: number,
+) => void;
+
 /** An append to pages that has been asked for. */
 interface Append {
   q: CudaTensor;
@@ -242,34 +254,45 @@ export abstract class CudaKvOps extends CudaRowOps {
   ): void {
     const staged = batch as CudaStagedBatch;
     const plan = staged.plans[planIndex]!;
-    const { numDecodes, numExtends } = plan;
-    if (staged.numTokens === 0 || numDecodes + numExtends === 0) return;
-    const { spec, shape, isBulk } = pool as CudaKvPool;
-    const { multiprocessors } = this.runtime.context.facts;
-    const decodes = bucket(numDecodes) * spec.numKvHeads; // blocks, if each took one item for one kv head
-    const extends_ = bucket(numExtends) * spec.numKvHeads;
-    const launch = (source: string, kernel: string, x: number, y: number, threads: number, shared: number): void => {
+    if (staged.numTokens === 0 || plan.numDecodes + plan.numExtends === 0) return;
+    const isTurning = this.#takeAppend(q, pool as CudaKvPool, layer, staged, plan);
+    const launch: Launch = (source, kernel, [x, y, z], threads, shared = 0) => {
       const handle = this.runtime.modules.functionOf(source, kernel, shared);
-      this.runtime.queue.begin(handle, x, y, 1, threads, shared);
+      this.runtime.queue.begin(handle, x, y, z, threads, shared);
       this.#arguments(out as CudaTensor, q as CudaTensor, pool as CudaKvPool, layer, staged, plan, planIndex, params);
-      if (isTurning) this.#turnedArguments();
+      if (kernel.startsWith("decode_turned")) this.#turnedArguments();
       this.runtime.queue.end();
     };
     (out as CudaTensor).storage.version++;
-    const isTurning = this.#takeAppend(q, pool as CudaKvPool, layer, staged, plan);
+    const hasWgmma = this.runtime.isHopper && params.softcap === 0 && hasQuads(q);
+    this.#launchItems(launch, pool as CudaKvPool, plan, isTurning, hasWgmma);
+    if (plan.numTiles === 0) return;
+    const { numKvHeads, valueDim } = pool.spec;
+    const rows = Math.ceil(plan.stateRows / MERGE_ROWS);
+    const grid = [bucket(plan.numTiles) * numKvHeads, rows, Math.ceil(valueDim / MERGE_DIMS)] as const;
+    launch("attention-merge", "attention_merge", grid, 32 * MERGE_ROWS);
+  }
+
+  /** The kernels that take a plan's items; states of split ones are merged behind them. */
+  #launchItems(launch: Launch, pool: CudaKvPool, plan: StagedPlan, isTurning: boolean, hasWgmma: boolean): void {
+    const { spec, shape, isBulk, isLatentTiled } = pool;
+    const { numDecodes, numExtends, maxRows } = plan;
+    const { multiprocessors } = this.runtime.context.facts;
     const isFp8 = spec.dtype === "fp8";
     const sourceOf = (form: string): string => (isFp8 ? "attention-codes" : `attention-${form}`);
-    if ((pool as CudaKvPool).isLatentTiled) {
-      const tiles = Math.ceil(plan.maxRows / LATENT_ROWS);
+    if (isLatentTiled) {
       const kernel = `latent_${spec.dtype}_${spec.keyDim}_${spec.valueDim}`;
-      launch("attention-latent", kernel, bucket(numDecodes + numExtends), tiles, 256, latentShared());
+      const grid = [bucket(numDecodes + numExtends), Math.ceil(maxRows / LATENT_ROWS), 1] as const;
+      launch("attention-latent", kernel, grid, 256, latentShared());
       return;
     }
     if (shape === null) {
       const kernel = isFp8 ? "attention_plain_fp8" : "attention_plain";
-      launch(sourceOf("plain"), kernel, bucket(numDecodes + numExtends) * spec.numKvHeads, 1, 128, 0);
+      launch(sourceOf("plain"), kernel, [bucket(numDecodes + numExtends) * spec.numKvHeads, 1, 1], 128);
       return;
     }
+    const decodes = bucket(numDecodes) * spec.numKvHeads; // blocks, if each took one item for one kv head
+    const extends_ = bucket(numExtends) * spec.numKvHeads;
     const name = `${spec.dtype}_${shape.dk}_${shape.dv}`;
     const isExact = spec.keyDim === shape.dk && spec.valueDim === shape.dv;
     if (numDecodes > 0) {
@@ -278,18 +301,18 @@ export abstract class CudaKvOps extends CudaRowOps {
       // Blocks that stay keep their next item for themselves: beside long rows that are split, a block for each item was faster.
       const fitting = (isFp8 ? shape.codeBlocks : shape.bulkBlocks) * multiprocessors;
       const blocks = isBulk && plan.numTiles === 0 ? Math.min(decodes, fitting) : decodes;
-      launch(sourceOf("decode"), kernel, blocks, 1, isBulk ? 160 : 128, decodeShared(shape, spec.dtype, isBulk));
+      launch(sourceOf("decode"), kernel, [blocks, 1, 1], isBulk ? 160 : 128, decodeShared(shape, spec.dtype, isBulk));
     }
     if (numExtends === 0) return;
     const isHead = !isFp8 && isHeadOfTower(spec);
-    if (this.runtime.isHopper && ((shape.hasWgmma && isExact) || isHead) && params.softcap === 0) {
+    if (hasWgmma && ((shape.hasWgmma && isExact) || isHead)) {
       const source = isFp8 ? "attention-wgmma-codes" : isHead ? "attention-wgmma-heads" : "attention-wgmma";
       const own = isHead ? { dk: spec.keyDim, dv: spec.valueDim } : shape;
       const kernel = `wgmma_${spec.dtype}_${own.dk}_${own.dv}`;
-      launch(source, kernel, Math.min(extends_, multiprocessors), 1, 384, wgmmaShared(own, spec.dtype));
+      launch(source, kernel, [Math.min(extends_, multiprocessors), 1, 1], 384, wgmmaShared(own, spec.dtype));
     } else {
-      const tiles = Math.ceil(plan.maxRows / EXTEND_ROWS);
-      launch(sourceOf("extend"), `extend_${name}`, extends_, tiles, 128, extendShared(shape, spec.dtype));
+      const grid = [extends_, Math.ceil(maxRows / EXTEND_ROWS), 1] as const;
+      launch(sourceOf("extend"), `extend_${name}`, grid, 128, extendShared(shape, spec.dtype));
     }
   }
 
@@ -314,7 +337,6 @@ export abstract class CudaKvOps extends CudaRowOps {
       .long(staged.visibleEnd)
       .long(this.runtime.partials.values)
       .long(this.runtime.partials.scales)
-      .long(this.runtime.partials.arrivals)
       .long(this.runtime.counters);
     this.runtime
       .operandOut(out, staged.numTokens)

@@ -5,7 +5,7 @@ import type { PlannerOptions, PlanShape } from "../../attention/planner.js";
 import type { KvDtype, KvPool, KvPoolSpec } from "../device.js";
 import { type KvLayout, kvLayout } from "../kv-layout.js";
 import type { GpuFacts } from "./context.js";
-import { MOST_PARTIAL_ROWS, UNIT } from "./staged-plan.js";
+import { CHUNK, MOST_PARTIAL_ROWS, UNIT } from "./staged-plan.js";
 
 export const ELEMENT_BYTES = { f32: 4, f16: 2, bf16: 2, i8: 1, fp8: 1 } as const;
 
@@ -25,18 +25,20 @@ type Shape = (typeof SHAPES)[number];
 /**
  * What plans are cut for: two decode blocks on each multiprocessor (of fp8 pages as many as fit), one of the extend kernel, each item once for
  * each kv head. Costs
- * are those of reading K and V: a tile of 128 rows takes a unit about as long. Tall tiles are not split: their states are as large as the
- * keys, and merging them took longer than what it saved.
+ * are those of reading K and V: a tile of 128 rows takes a unit about as long. Tall tiles are split where whole ones would take three times
+ * their fair share: their states are half as large as the keys, so splitting pays where most multiprocessors would have no work. Five units take no
+ * longer whole than two, and the launch that merges; but those of latents do, which one head has.
  */
 export function plannerLimits({ multiprocessors }: GpuFacts, { numKvHeads = 1, headDim, kvDtype }: PlanShape) {
   const blocks = kvDtype === "fp8" ? (SHAPES.find(({ dk }) => headDim <= dk)?.codeBlocks ?? 2) : 2;
   return {
     numWorkers: workersPerHead(blocks * multiprocessors, numKvHeads),
     tallWorkers: workersPerHead(multiprocessors, numKvHeads),
-    kvChunk: UNIT,
+    kvChunk: CHUNK,
     pairCost: 0,
     maxPartialRows: mostPartialRows(numKvHeads, headDim),
-    slack: { decode: 0.15, tall: Infinity },
+    slack: { decode: 0.15, tall: 2 },
+    wholeKeys: headDim > 256 ? 0 : 5 * UNIT,
   } satisfies Partial<PlannerOptions>;
 }
 
@@ -129,11 +131,11 @@ export function isHeadOfTower({ keyDim, valueDim }: PageSpec): boolean {
   return keyDim === valueDim && (keyDim === 80 || keyDim === 96);
 }
 
-/** Of attention-prompts.cuh: three slots of keys (of fp8 two), two of values, queries of two items; for fp8 three slots of 64 keys' codes. */
+/** Of attention-prompts.cuh: three slots of keys and of values, and queries; for fp8 two of each, and three slots of 64 keys' codes. */
 export function wgmmaShared({ dk, dv }: { readonly dk: number; readonly dv: number }, dtype: KvDtype): number {
-  const queries = 2 * 128 * dk * 2;
+  const queries = 128 * dk * 2;
   if (dtype === "fp8") return UNIT * (2 * dk + 2 * dv) * 2 + queries + 3 * 64 * (dk + 2);
-  return UNIT * (3 * dk + 2 * dv) * 2 + queries;
+  return UNIT * 3 * (dk + dv) * 2 + queries;
 }
 
 /** Of attention-extend.cuh: queries, keys and values; of fp8 their codes, and one tile for both. */

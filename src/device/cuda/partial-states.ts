@@ -1,5 +1,4 @@
-// Room for the partial states of split attention tiles, and for how many blocks of a tile have written theirs. All pools share it: kernels of
-// one stream use it in turn. Plans are cut so that it suffices (plannerLimits), so it is taken with the pools and never in a step.
+// Room for the partial states of split attention tiles. All pools share it: kernels of one stream use it in turn. Plans are cut so that it suffices (plannerLimits), so it is taken with the pools and never in a step.
 
 import type { KvPoolSpec } from "../device.js";
 import { mostPartialRows } from "./kv-pool.js";
@@ -8,7 +7,6 @@ import type { CudaRuntime } from "./runtime.js";
 export class PartialStates {
   values = 0; // [rows, K, Dv] f32
   scales = 0; // [rows, K] two f32
-  arrivals = 0; // [tiles, K] i32, zero between launches
   #values = 0;
   #states = 0;
 
@@ -26,9 +24,7 @@ export class PartialStates {
     }
     if (states <= this.#states) return;
     context.free(this.scales);
-    context.free(this.arrivals);
     this.#states = states;
     this.scales = context.alloc(8 * states, "partial attention states");
-    this.arrivals = context.alloc(4 * states, "partial attention states"); // zeros
   }
 }

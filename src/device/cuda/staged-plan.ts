@@ -3,27 +3,28 @@
 // others that are no longer than their spans, those of most units first: the last block of such a row also folds its states, which must
 // not begin when nothing else is left.
 //
-// The plan's parts of one unit each are put together again in spans of neighbours of about one length: enough blocks to keep the GPU
-// busy, and no more.
+// The plan's parts of one chunk each are put together again in spans of neighbours of about one length: enough blocks to keep the GPU
+// busy, and no more. Behind the items is one of each split tile: attention-merge.cu folds its states.
 
 import { type AttentionPlan, visibleStart } from "../../core/attention-plan.js";
 import type { Batch } from "../../core/batch.js";
 import { bucket, ceilDiv } from "../../core/math.js";
 import type { GraphCache } from "./graph-cache.js";
 
-/** Keys of a unit: attention.cuh. */
+/** Keys that are multiplied at a time, and those whose state is one: attention.cuh. */
 export const UNIT = 128;
+export const CHUNK = 256;
 /** Packed rows in the partial states of a plan, at most. */
 export const MOST_PARTIAL_ROWS = 65536;
 /** Tiles of at most this many packed rows are the decode kernel's. */
 const DECODE_ROWS = 16;
 /** Rows of an extend kernel's block. */
 export const EXTEND_ROWS = 64;
-const HEADER = 8;
-const ITEM = 16;
-const MAX_SPAN = 16;
+const HEADER = 12;
+const ITEM = 12;
+const MAX_SPAN = 8;
 const SPANS = 2 ** 24; // more than any plan has
-const MOST_UNITS = 2 ** 24; // more than any item has
+const MOST_CHUNKS = 2 ** 24; // more than any item has
 
 /** What the host must know of a staged plan to launch its kernels. */
 export interface StagedPlan {
@@ -38,14 +39,14 @@ export interface StagedPlan {
 }
 
 /** An upper bound of a plan's integers. */
-export function planInts({ numItems }: AttentionPlan): number {
-  return 4 + HEADER + ITEM * numItems;
+export function planInts({ numItems, numMerges }: AttentionPlan): number {
+  return 4 + HEADER + ITEM * (numItems + numMerges);
 }
 
-/** Of any plan: an item for each tile of 16 packed rows or a row's rest, and for each part of those that are split. */
+/** Of any plan: an item for each tile of 16 packed rows or a row's rest, and for each part and merge of those that are split. */
 export function mostPlanInts(maxTokens: number, groupSize: number): number {
   const numTiles = maxTokens * (1 + ceilDiv(groupSize, DECODE_ROWS));
-  return 4 + HEADER + ITEM * (numTiles + MOST_PARTIAL_ROWS / DECODE_ROWS);
+  return 4 + HEADER + ITEM * (numTiles + (2 * MOST_PARTIAL_ROWS) / DECODE_ROWS);
 }
 
 export class PlanWriter {
@@ -54,7 +55,6 @@ export class PlanWriter {
   #length = new Int32Array(256); // items
   #tile = new Int32Array(256); // of a split tile: its merge
   #order = new Float64Array(256); // rank * SPANS + span, ascending
-  readonly #blocks: number[] = []; // spans of each merge
 
   /** Writes the plan at ints[at]; `pagesAt` is where the group's page ids lie in it. Returns the end. */
   write(ints: Int32Array, at: number, plan: AttentionPlan, batch: Batch, pagesAt: number, staged: StagedPlan): number {
@@ -80,13 +80,15 @@ export class PlanWriter {
     ints[at] = plan.window;
     ints[at + 1] = groupSize;
     ints[at + 2] = staged.stateRows;
-    ints[at + 3] = 2 * plan.mostAhead + (plan.kvChunk === UNIT ? 1 : 0);
+    ints[at + 3] = 2 * plan.mostAhead + (plan.kvChunk === CHUNK ? 1 : 0);
     ints[at + 4] = numSpans;
     ints[at + 5] = plan.attentionChunk;
     ints[at + 6] = staged.numDecodes;
     ints[at + 7] = groupSize === 1 ? 0 : Math.ceil(2 ** 32 / groupSize);
     let decode = at + HEADER;
     let extend = decode + ITEM * staged.numDecodes;
+    let merge = at + HEADER + ITEM * numSpans;
+    ints[at + 8] = plan.numMerges;
     for (let i = numSpans - 1; i >= 0; i--) {
       const span = this.#order[i]! % SPANS;
       const item = this.#item[span]!;
@@ -106,48 +108,52 @@ export class PlanWriter {
       ints[to + 5] = visibleStart(plan, batch.positions[firstToken]!);
       ints[to + 6] = pagesAt + kvIndptr[row]!;
       ints[to + 7] = plan.itemPartial[item]!;
-      ints[to + 8] = tile;
-      ints[to + 9] = tile < 0 ? 0 : this.#blocks[tile]!;
-      ints[to + 10] = tile < 0 ? 0 : plan.mergePartial[tile]!;
-      ints[to + 11] = tile < 0 ? 0 : plan.mergeCount[tile]!;
-      ints[to + 12] = batch.positions[token0]!;
+      ints[to + 8] = tile < 0 ? 0 : plan.mergePartial[tile]!;
+      ints[to + 9] = tile < 0 ? 0 : plan.mergeCount[tile]!;
+      ints[to + 10] = batch.positions[token0]!;
+      if (tile < 0 || plan.itemPartial[item] !== plan.mergePartial[tile]) continue;
+      ints.copyWithin(merge, to, to + ITEM);
+      merge += ITEM;
     }
-    return extend;
+    return merge;
   }
 
   /** Puts neighbouring parts together and sorts the spans; returns how many there are. */
   #cut(plan: AttentionPlan, rowsOf: (item: number) => number): number {
     const { numItems, numMerges } = plan;
     if (this.#item.length < numItems) this.#grow(numItems);
-    let units = 0;
-    for (let i = 0; i < numItems; i++) units += ceilDiv(plan.itemKvEnd[i]! - plan.itemKvStart[i]!, UNIT);
-    const isPerUnit = plan.kvChunk === UNIT;
-    const most = isPerUnit ? Math.min(MAX_SPAN, Math.max(1, Math.floor(units / (3 * plan.numWorkers)))) : 1;
-    for (let t = 0; t < numMerges; t++) this.#blocks[t] = 0;
+    let chunks = 0;
+    for (let i = 0; i < numItems; i++) chunks += ceilDiv(plan.itemKvEnd[i]! - plan.itemKvStart[i]!, CHUNK);
+    const isPerChunk = plan.kvChunk === CHUNK;
+    const mostFor = (blocks: number) => (isPerChunk ? Math.min(MAX_SPAN, Math.max(1, Math.floor(chunks / blocks))) : 1);
+    const most = mostFor(3 * plan.numWorkers);
+    const mostTall = mostFor(plan.numWorkers); // a block that begins costs more than a chunk
     let spans = 0;
     let tile = -1;
+    let before = 0; // spans of the tile so far
     for (let i = 0; i < numItems; ) {
       const partial = plan.itemPartial[i]!;
       let length = 1;
       let rank = 0;
       if (partial >= 0) {
-        if (tile + 1 < numMerges && plan.mergePartial[tile + 1] === partial) tile++;
-        const before = this.#blocks[tile]!++;
-        if (rowsOf(i) <= DECODE_ROWS) {
-          // A taller tile's block writes one state.
-          const parts = plan.mergeCount[tile]!;
-          const count = ceilDiv(parts, most);
-          length = Math.floor((parts * (before + 1)) / count) - Math.floor((parts * before) / count);
-          rank = MOST_UNITS + parts;
+        if (tile + 1 < numMerges && plan.mergePartial[tile + 1] === partial) {
+          tile++;
+          before = 0;
         }
+        const isDecode = rowsOf(i) <= DECODE_ROWS;
+        const parts = plan.mergeCount[tile]!;
+        const count = ceilDiv(parts, isDecode ? most : mostTall);
+        length = Math.floor((parts * (before + 1)) / count) - Math.floor((parts * before) / count);
+        before++;
+        if (isDecode) rank = MOST_CHUNKS + parts;
       }
       const span = spans++;
       this.#item[span] = i;
       this.#length[span] = length;
       this.#tile[span] = partial < 0 ? -1 : tile;
       if (rank === 0) {
-        rank = ceilDiv(plan.itemKvEnd[i]! - plan.itemKvStart[i]!, UNIT);
-        if (rank > most && rowsOf(i) <= DECODE_ROWS) rank += 2 * MOST_UNITS;
+        rank = ceilDiv(plan.itemKvEnd[i + length - 1]! - plan.itemKvStart[i]!, CHUNK);
+        if (rank > most && rowsOf(i) <= DECODE_ROWS) rank += 2 * MOST_CHUNKS;
       }
       this.#order[span] = rank * SPANS + span;
       i += length;
@@ -167,15 +173,24 @@ export class PlanWriter {
 
 /** What launches take of a plan (kv-ops.ts): grids of few sizes. */
 export function addPlanToKey(key: GraphCache, plan: StagedPlan): void {
-  const { group, maxRows, numDecodes, numExtends, numTiles } = plan;
+  const { group, maxRows, stateRows, numDecodes, numExtends, numTiles } = plan;
   key
     .add(group)
     .add(bucket(numDecodes))
     .add(bucket(numExtends))
     .add(bucket(numDecodes + numExtends));
-  key.add(numTiles === 0 ? 0 : 1).add(numExtends === 0 ? 0 : Math.ceil(maxRows / EXTEND_ROWS));
+  key.add(bucket(numTiles)).add(numTiles === 0 ? 0 : stateRows);
+  key.add(numExtends === 0 ? 0 : Math.ceil(maxRows / EXTEND_ROWS));
 }
 
 export function newStagedPlan(): StagedPlan {
-  return { group: 0, maxRows: 0, stateRows: 0, numDecodes: 0, numExtends: 0, numPartials: 0, numTiles: 0 };
+  return {
+    group: 0,
+    maxRows: 0,
+    stateRows: 0,
+    numDecodes: 0,
+    numExtends: 0,
+    numPartials: 0,
+    numTiles: 0,
+  };
 }

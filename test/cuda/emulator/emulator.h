@@ -257,14 +257,14 @@ struct Cores {
 template <int KIND, int N, bool IS_TRANSPOSED>
 struct CoreProduct {
   // a from shared memory: the warp's 16 of the 64 rows.
-  static void run(float* d, u64 a, u64 b) {
+  static void run(float* d, u64 a, u64 b, int isAdded) {
     const Cores from(a);
     const int lane = threadIdx.x & 31, row = (threadIdx.x >> 5 & 3) * 16 + (lane >> 2);
     u32 fragment[4];
     for (int i = 0; i < 4; i++) memcpy(&fragment[i], from.base + (row / 8 + (i & 1)) * from.stride + (i >> 1) * from.leading + row % 8 * 16 + (lane & 3) * 4, 4);
-    run(d, fragment, b);
+    run(d, fragment, b, isAdded);
   }
-  static void run(float* d, const u32* a, u64 b) {
+  static void run(float* d, const u32* a, u64 b, int isAdded) {
     const int lane = threadIdx.x & 31, q = lane & 3;
     const auto [base, leading, stride] = Cores(b);
     u32 rows[2][8];
@@ -274,7 +274,7 @@ struct CoreProduct {
     for (int i = 0; i < N / 8; i++)
       for (int j = 0; j < 4; j++) {
         const int n = i * 8 + 2 * q + (j & 1);
-        double sum = d[4 * i + j];
+        double sum = isAdded ? d[4 * i + j] : 0.f;
         for (int k = 0; k < 16; k++) {
           // Rows of a core matrix are keys: n of keys, k of values.
           const u8* at = IS_TRANSPOSED ? base + n / 8 * stride + k / 8 * leading + k % 8 * 16 + n % 8 * 2
