@@ -60,6 +60,7 @@ async function openNamed(name: string): Promise<Device> {
 async function load(name: string, quantize: string): Promise<Runner> {
   const isReference = name === "reference";
   const config = engineConfig({
+    speculative: "off",
     device: isReference ? "reference" : name.startsWith("wasm") ? "wasm" : "cpu",
     ...(quantize === "bf16" ? {} : { quantize: quantize as "q8" | "q4" }),
     ...(options.model === undefined ? {} : { model: options.model }),

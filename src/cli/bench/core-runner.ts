@@ -10,6 +10,8 @@ import { promptNumbers } from "./trace.js";
 export interface StepsRun {
   /** Of each step. */
   readonly stepMs: readonly number[];
+  /** Of all steps: more than one for a row and step where guesses were right. */
+  readonly tokens: number;
   /** Per step, when ops are timed. */
   readonly profile: Profile;
 }
@@ -31,6 +33,7 @@ export class CoreRunner {
   readonly #sampling: Partial<SamplingParams>;
   readonly #outputs = new OutputReader<string>((callId) => callId);
   #numRequests = 0;
+  #numTokens = 0;
 
   constructor(
     core: EngineCore,
@@ -50,9 +53,10 @@ export class CoreRunner {
   prefill(length: number): StepsRun {
     this.#add(length, 1);
     this.#times.reset();
+    const before = this.#numTokens;
     const stepMs: number[] = [];
     while (this.#core.hasWork) stepMs.push(this.#timedStep());
-    return { stepMs, profile: this.#profile(stepMs) };
+    return { stepMs, tokens: this.#numTokens - before, profile: this.#profile(stepMs) };
   }
 
   decode(rows: number, context: number, steps: number): StepsRun {
@@ -66,11 +70,13 @@ export class CoreRunner {
     }
     this.#step(); // the first step of all rows together
     this.#times.reset();
+    const before = this.#numTokens;
     const stepMs = Array.from({ length: steps }, () => this.#timedStep());
+    const tokens = this.#numTokens - before;
     const profile = this.#profile(stepMs);
     for (const id of ids) this.#core.abort(id, -1);
     this.#taken();
-    return { stepMs, profile };
+    return { stepMs, tokens, profile };
   }
 
   #tooManyRows(rows: number, context: number): Error {
@@ -135,6 +141,7 @@ export class CoreRunner {
     for (rows.open(message); rows.next(); ) {
       const { error } = rows.note;
       if (error !== null) throw new Error(`a step failed: ${JSON.stringify(error)}`);
+      this.#numTokens += rows.numTokens;
       if (rows.numTokens > 0) ids.push(rows.callId);
     }
     return ids;
