@@ -36,6 +36,7 @@ const ORDER: Readonly<Record<string, readonly string[]>> = {
     "images",
     "formats",
     "kernel-measurements",
+    "gpu-measurements",
   ],
 };
 

@@ -1,4 +1,4 @@
-// Which prefixes came and went, for whoever follows them from elsewhere: a router that sends requests where their prefix is. An
+// Which prefixes came and went, for those that follow them from elsewhere: a router that sends requests where their prefix is. An
 // entry is named by the first 64 bits of its identity; who follows uses them as hints, never as proof.
 
 /** 32-bit words of a change: 1 added or 0 evicted, then the first two words of the identity. */

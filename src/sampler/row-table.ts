@@ -1,4 +1,4 @@
-// Who has a row on the device (Device.reserveRows; its layout: core/draws.ts). A request takes room for its rule and the tokens that penalties
+// The requests that have a row on the device (Device.reserveRows; its layout: core/draws.ts). A request takes room for its rule and the tokens that penalties
 // are about when it first draws, and keeps it for as long as its flights follow each other. Nobody gives room back: what eight flights have
 // not used, its request being over, preempted or waiting, is taken by who needs it, and a request that lost its row writes it once more.
 // Where there is none to take, a draw brings its row and all its tokens in every step.

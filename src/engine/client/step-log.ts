@@ -1,4 +1,4 @@
-// The last thousand step records, and those to come for whoever follows them.
+// The last thousand step records, and new ones as they come, for those that follow them.
 
 import type { StepRecord } from "../types.js";
 

@@ -1,4 +1,4 @@
-// Who is being served, and what a landed flight gives them: its draws are read, taken by their requests as far as they go, and written
+// The requests being served, and what a landed flight gives them: its draws are read, taken by their requests as far as they go, and written
 // into the outputs; who has ended gives back what it had.
 
 import type { HeldAdapter } from "../../adapters/adapter-pool.js";
