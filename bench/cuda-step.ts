@@ -8,7 +8,7 @@ import { CoreRunner } from "../src/cli/bench/core-runner.js";
 import { OpTimes } from "../src/cli/bench/timed-device.js";
 import { engineConfig } from "../src/config/engine-config.js";
 import { CudaDevice } from "../src/device/cuda/cuda-device.js";
-import type { TraceRecord } from "../src/device/cuda/trace.js";
+import type { TraceRecord } from "../src/device/cuda/driver/trace.js";
 import { loadEngine } from "../src/engine/core/load/load.js";
 
 const [model = "", rowList = "1,32,256", context = "512"] = process.argv.slice(2);

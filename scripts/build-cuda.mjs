@@ -25,7 +25,7 @@ import { gzipSync } from "node:zlib";
 import { cacheFolder } from "./native/place.mjs";
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
-const compiled = join(root, "dist", "src", "device", "cuda", "sources.js");
+const compiled = join(root, "dist", "src", "device", "cuda", "driver", "sources.js");
 const isCheck = process.argv.includes("--check");
 const named = process.argv.slice(2).filter((arg) => /^(sm|compute)_/.test(arg));
 const without = process.argv.indexOf("--without");

@@ -13,7 +13,7 @@ const { values, positionals } = parseArgs({
   allowPositionals: true,
   options: { base: { type: "string", default: "HEAD" }, arch: { type: "string", default: "sm_90a,sm_80" } },
 });
-const compiled = join(root, "dist", "src", "device", "cuda", "sources.js");
+const compiled = join(root, "dist", "src", "device", "cuda", "driver", "sources.js");
 const { isFor, OPTIONS, sourceNames } = await import(pathToFileURL(compiled).href);
 const work = mkdtempSync(join(tmpdir(), "pagoda-same-code-"));
 

@@ -115,10 +115,9 @@ test("a file has one idea, and so few lines", () => {
 
 /** Files side by side in one folder, tests not counted. */
 const MOST_SIDE_BY_SIDE = 25;
-/** Folders that may hold more: families are a list, and one waits to be cut into rooms: no fuller than this. */
+/** Folders that may hold more: families are a list. */
 const FULLER: Readonly<Record<string, number>> = {
   "src/models/families": Number.POSITIVE_INFINITY,
-  "src/device/cuda": 32,
 };
 
 test("a folder is a room that a reader takes in at a glance", () => {

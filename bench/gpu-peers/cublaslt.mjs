@@ -6,8 +6,8 @@
 // Results are added to what is there (accumulate, beta = 1) for the output and down projections, as in a model.
 
 import { parseArgs } from "node:util";
-import { check, openLibrary } from "../../dist/src/device/cuda/abi.js";
 import { CudaDevice } from "../../dist/src/device/cuda/cuda-device.js";
+import { check, openLibrary } from "../../dist/src/device/cuda/driver/abi.js";
 import { CudaWeight } from "../../dist/src/device/cuda/tensor.js";
 
 const { values } = parseArgs({

@@ -29,15 +29,16 @@ import type {
   WeightShape,
 } from "../device.js";
 import { availableMemory } from "../host.js";
-import { BusyTime } from "./busy-time.js";
 import { ACTIVATION_CODE } from "./codes.js";
-import { CudaContext } from "./context.js";
+import { BusyTime } from "./driver/busy-time.js";
+import { CudaContext } from "./driver/context.js";
+import { GraphCache } from "./driver/graph-cache.js";
+import type { Graph } from "./driver/launch-queue.js";
+import type { TraceRecord } from "./driver/trace.js";
 import { CudaExperts } from "./experts.js";
-import { GraphCache } from "./graph-cache.js";
 import { bindHeads, type CudaHeadWeights, launchHeads } from "./head-matmul.js";
 import type { CudaRotary } from "./kv-ops.js";
 import { type CudaKvPool, plannerLimits } from "./kv-pool.js";
-import type { Graph } from "./launch-queue.js";
 import { type CudaLowRank, CudaLowRanks, loadLowRank } from "./low-rank.js";
 import { canGate, canHoldOthers, launchMatmul, productOf } from "./matmul.js";
 import { CudaRecurrentOps } from "./recurrent-ops.js";
@@ -47,7 +48,6 @@ import { CudaTokenBuffer, EditScratch } from "./sample.js";
 import { CudaStagedBatch } from "./staged-batch.js";
 import { CHUNK } from "./staged-plan.js";
 import { CudaTensor, type CudaWeight } from "./tensor.js";
-import type { TraceRecord } from "./trace.js";
 import { type LoadWeightOptions, packedBytes, WeightLoader } from "./weights.js";
 
 export interface CudaDeviceOptions {

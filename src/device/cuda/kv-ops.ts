@@ -2,8 +2,8 @@
 
 import { bucket } from "../../core/math.js";
 import type { AttentionParams, KvPool, KvPoolSpec, RotarySpec, RotaryTable, StagedBatch, Tensor } from "../device.js";
-import { check } from "./abi.js";
 import { KIND, KV_CODE } from "./codes.js";
+import { check } from "./driver/abi.js";
 import {
   CudaKvPool,
   decodeShared,

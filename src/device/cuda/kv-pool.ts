@@ -4,7 +4,7 @@ import { workersPerHead } from "../../attention/kv-chunk.js";
 import type { PlannerOptions, PlanShape } from "../../attention/planner.js";
 import type { KvDtype, KvPool, KvPoolSpec } from "../device.js";
 import { type KvLayout, kvLayout } from "../kv-layout.js";
-import type { GpuFacts } from "./context.js";
+import type { GpuFacts } from "./driver/context.js";
 import { CHUNK, MOST_PARTIAL_ROWS, UNIT } from "./staged-plan.js";
 
 export const ELEMENT_BYTES = { f32: 4, f16: 2, bf16: 2, i8: 1, fp8: 1 } as const;

@@ -10,8 +10,8 @@ import type {
   StepLimits,
   Tensor,
 } from "../device.js";
-import { check } from "./abi.js";
 import { ACTIVATION_CODE } from "./codes.js";
+import { check } from "./driver/abi.js";
 import { CudaKvOps } from "./kv-ops.js";
 import type { CudaKvPool } from "./kv-pool.js";
 import { addressOf } from "./row-ops.js";

@@ -1,7 +1,7 @@
 // Rows of numbers from the host to a tensor, in their place among what is queued: copied to page-locked memory first, so that the host goes on at once.
 // It waits only where it is two blocks ahead of the device.
 
-import { check } from "./abi.js";
+import { check } from "./driver/abi.js";
 import type { CudaRuntime } from "./runtime.js";
 import type { CudaTensor } from "./tensor.js";
 

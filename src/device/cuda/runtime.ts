@@ -1,13 +1,13 @@
 // What every group of ops needs: the context, the compiled kernels, the launch queue, and the operands of matmuls.
 
 import type { StepRoom } from "../device.js";
-import { check } from "./abi.js";
 import { KIND, type Kind } from "./codes.js";
-import type { CudaContext } from "./context.js";
-import { LaunchQueue } from "./launch-queue.js";
+import { check } from "./driver/abi.js";
+import type { CudaContext } from "./driver/context.js";
+import { LaunchQueue } from "./driver/launch-queue.js";
+import { CudaModules } from "./driver/modules.js";
+import { PageCopies } from "./driver/page-copies.js";
 import { LowRankRoom } from "./low-rank.js";
-import { CudaModules } from "./modules.js";
-import { PageCopies } from "./page-copies.js";
 import { PartialStates } from "./partial-states.js";
 import { type CudaTensor, type Operand, ORDER } from "./tensor.js";
 

@@ -3,8 +3,8 @@
 
 import { DRAW, DRAW_WORDS, type Draws, MAX_TOP_LOGPROBS } from "../../core/draws.js";
 import type { StepRoom, TokenBuffer } from "../device.js";
-import { check } from "./abi.js";
-import type { GraphCache } from "./graph-cache.js";
+import { check } from "./driver/abi.js";
+import type { GraphCache } from "./driver/graph-cache.js";
 import type { CudaRuntime } from "./runtime.js";
 import type { CudaTensor } from "./tensor.js";
 

@@ -12,9 +12,9 @@ import { AdapterRows } from "../../core/adapter-rows.js";
 import type { AttentionPlan } from "../../core/attention-plan.js";
 import type { Batch } from "../../core/batch.js";
 import type { StagedBatch, StepRoom } from "../device.js";
-import { check } from "./abi.js";
 import { AdapterItems } from "./adapter-items.js";
-import type { GraphCache } from "./graph-cache.js";
+import { check } from "./driver/abi.js";
+import type { GraphCache } from "./driver/graph-cache.js";
 import type { CudaRuntime } from "./runtime.js";
 import { addPlanToKey, mostPlanInts, newStagedPlan, PlanWriter, planInts, type StagedPlan } from "./staged-plan.js";
 

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { AttentionPlanner } from "../../attention/planner.js";
 import { Batch } from "../../core/batch.js";
-import type { GpuFacts } from "./context.js";
+import type { GpuFacts } from "./driver/context.js";
 import { plannerLimits } from "./kv-pool.js";
 import { CHUNK, newStagedPlan, PlanWriter, planInts } from "./staged-plan.js";
 

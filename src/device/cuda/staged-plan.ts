@@ -9,7 +9,7 @@
 import { type AttentionPlan, visibleStart } from "../../core/attention-plan.js";
 import type { Batch } from "../../core/batch.js";
 import { bucket, ceilDiv } from "../../core/math.js";
-import type { GraphCache } from "./graph-cache.js";
+import type { GraphCache } from "./driver/graph-cache.js";
 
 /** Keys that are multiplied at a time, and those whose state is one: attention.cuh. */
 export const UNIT = 128;

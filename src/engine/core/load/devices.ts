@@ -75,7 +75,7 @@ async function openNull(): Promise<Device> {
 
 /** Most machines have no driver, and need no more of this device to say so. */
 async function openCuda({ gpuMemory = 0.9 }: DeviceConfig, index: number): Promise<Device> {
-  const { openDriver } = await import("../../../device/cuda/context.js");
+  const { openDriver } = await import("../../../device/cuda/driver/context.js");
   openDriver();
   const { CudaDevice } = await import("../../../device/cuda/cuda-device.js");
   return new CudaDevice({ index, memoryShare: gpuMemory });

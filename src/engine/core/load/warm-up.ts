@@ -1,5 +1,5 @@
 // Steps as the first requests will need them, before anybody asks: kernels are loaded, the loop is compiled, and on a GPU the lists of launches
-// that decode steps consist of have become graphs (src/device/cuda/launch-queue.ts), which otherwise happens in the first steps of each size.
+// that decode steps consist of have become graphs (src/device/cuda/driver/launch-queue.ts), which otherwise happens in the first steps of each size.
 
 import type { CacheManager } from "../../../cache/cache-manager.js";
 import { bucket } from "../../../core/math.js";

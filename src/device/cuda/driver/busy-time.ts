@@ -2,7 +2,7 @@
 // to that end before the flight's launches were handed over, so that what it waited for the host does not count. While flights follow one
 // another nothing is recorded that would not be recorded anyway.
 
-import type { TokenBuffer } from "../device.js";
+import type { TokenBuffer } from "../../device.js";
 import { check } from "./abi.js";
 import type { CudaContext } from "./context.js";
 

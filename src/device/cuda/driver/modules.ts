@@ -5,7 +5,7 @@ import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "
 import { homedir } from "node:os";
 import { join } from "node:path";
 import { gunzipSync } from "node:zlib";
-import { DeviceError } from "../../core/errors.js";
+import { DeviceError } from "../../../core/errors.js";
 import { allocNative, COMPILER, type Compiler, check, openLibrary } from "./abi.js";
 import type { CudaContext } from "./context.js";
 import { imageName, isFor, OPTIONS, PTX, ROOT, sourceNames, sourceText } from "./sources.js";

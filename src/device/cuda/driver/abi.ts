@@ -5,7 +5,7 @@
 // string lent for the call; both are pointers to C.
 
 import koffi from "koffi";
-import { errorFor } from "../../core/errors.js";
+import { errorFor } from "../../../core/errors.js";
 
 export type AbiType = "i32" | "u32" | "u64" | "f32" | "addr" | "buf";
 

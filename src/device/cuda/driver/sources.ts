@@ -6,8 +6,8 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { isTraced } from "./trace.js";
 
-/** The package's root: this file is dist/src/device/cuda/sources.js in it. */
-export const ROOT = join(dirname(fileURLToPath(import.meta.url)), "..", "..", "..", "..");
+/** The package's root: this file is dist/src/device/cuda/driver/sources.js in it. */
+export const ROOT = join(dirname(fileURLToPath(import.meta.url)), "..", "..", "..", "..", "..");
 const FOLDER = join(ROOT, "native", "cuda");
 
 /** Every option that changes the code; part of a cubin's name. */

@@ -1,6 +1,6 @@
 // One GPU as this process holds it: the primary context, one stream, memory on both sides of the bus.
 
-import { DeviceError, errorFor } from "../../core/errors.js";
+import { DeviceError, errorFor } from "../../../core/errors.js";
 import { check, DRIVER, type Driver, openLibrary, viewMemory } from "./abi.js";
 import { archOf, imagesFor, PTX } from "./sources.js";
 
