@@ -8,6 +8,7 @@ import { after, test } from "node:test";
 import { requestOf, routesOf, tryRequest } from "./fuzz/bodies.js";
 import { EntryFuzzer } from "./fuzz/entries.js";
 import { FolderFuzzer } from "./fuzz/folders.js";
+import { GuessFuzzer } from "./fuzz/guesses.js";
 import { type Kind, keptSeeds } from "./fuzz/kept.js";
 import { ModelFuzzer } from "./fuzz/models.js";
 import { PictureFuzzer } from "./fuzz/pictures.js";
@@ -26,6 +27,7 @@ const NUM_TOKENIZERS = 400;
 const NUM_ENTRIES = 1500;
 const NUM_FOLDERS = 150;
 const NUM_WEIGHTS = 40;
+const NUM_GUESSES = 8;
 
 const seedsOf = (kind: Kind, count: number): number[] => [
   ...keptSeeds()[kind],
@@ -96,4 +98,9 @@ test("broken weights: answers that end, of tokens that there are, or an error of
 }, async () => {
   const weights = new WeightFuzzer();
   for (const seed of seedsOf("weights", NUM_WEIGHTS)) assert.equal(await weights.try(seed), null, `seed ${seed}`);
+});
+
+test("guesses: the answers without them, and every page back", async () => {
+  const guesses = new GuessFuzzer();
+  for (const seed of seedsOf("guesses", NUM_GUESSES)) assert.equal(await guesses.try(seed), null, `seed ${seed}`);
 });

@@ -1,8 +1,8 @@
-// Heads that guess: their logits are those of a plain reference, a head rigged to be the model is always right, and none changes an answer.
+// Heads that guess: their logits are those of a plain reference, and a head rigged to be the model is always right. That none changes an answer is for
+// speculation.test.ts.
 
 import assert from "node:assert/strict";
-import { mkdtempSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import { Batch } from "../src/core/batch.js";
@@ -12,13 +12,14 @@ import type { Device } from "../src/device/device.js";
 import { readTensor } from "../src/device/read-tensor.js";
 import { ReferenceDevice } from "../src/device/reference/reference-device.js";
 import { openCheckpoint } from "../src/engine/checkpoint.js";
-import { createEngine, type EngineOptions } from "../src/engine/client/engine.js";
+import { createEngine } from "../src/engine/client/engine.js";
 import { allocCaches, plannerFor } from "../src/engine/core/load/cache-pools.js";
-import type { Engine, GenerateOptions } from "../src/engine/types.js";
 import type { Caches, InputRows, Model, PlanSpec } from "../src/models/model.js";
 import { Eagle3Head, readEagle3, tapsOf } from "../src/models/predictors/eagle3.js";
 import type { Predictor } from "../src/models/predictors/predictor.js";
 import { familyOf } from "../src/models/registry.js";
+import { ANSWERING, GUESSING } from "./support/asked.js";
+import { EAGLE_FORMATS, EAGLE_MAIN, type EagleFormat, eagleConfig, eagleSource, writeEagle } from "./support/eagle.js";
 import { convertToGguf } from "./support/gguf-converter.js";
 import {
   DEEPSEEK,
@@ -32,8 +33,8 @@ import {
   setTensor,
   writeWithHead,
 } from "./support/head-source.js";
+import { modelOf } from "./support/kinds.js";
 import { RandomSource } from "./support/random-source.js";
-import { writeSafetensors } from "./support/safetensors-writer.js";
 import { withByteTokenizer, writeTinyCheckpoint } from "./support/tiny-checkpoint.js";
 
 const LENGTH = 40;
@@ -146,11 +147,11 @@ for (const [architecture, name] of [
   });
 }
 
-for (const format of ["SafeAILab", "speculators"] as const) {
+for (const format of EAGLE_FORMATS) {
   test(`EAGLE-3, ${format}: logits are those of the head written out`, async () => {
     const device = new ReferenceDevice();
     const raw = eagleConfig(format);
-    const main = load(MAIN, device, new RandomSource({ seed: 3 }), { taps: tapsOf(readEagle3(raw, ""), 4) });
+    const main = load(EAGLE_MAIN, device, new RandomSource({ seed: 3 }), { taps: tapsOf(readEagle3(raw, ""), 4) });
     const source = eagleSource(format);
     const config = readEagle3(raw, "config.json");
     const capacity = { maxTokens: 64, maxLogitRows: 64 };
@@ -168,14 +169,14 @@ test("EAGLE-3's inputs are the streams before the layers it names", async () => 
   const taps = [1, 2, 3];
   const device = new ReferenceDevice();
   const source = new RandomSource({ seed: 3 });
-  const main = load(MAIN, device, source, { taps });
+  const main = load(EAGLE_MAIN, device, source, { taps });
   await runModel(device, main, TOKENS.subarray(0, LENGTH));
   const seen = new Float32Array(LENGTH * 3 * HIDDEN);
   await readTensor(device, seen, main.taps!, 0, LENGTH);
   for (const [i, layers] of taps.entries()) {
     const other = new ReferenceDevice();
     const some = new RenamedSource(source, (asked) => asked);
-    const cut = load({ ...MAIN, num_hidden_layers: layers }, other, some, {});
+    const cut = load({ ...EAGLE_MAIN, num_hidden_layers: layers }, other, some, {});
     const hidden = await runModel(other, cut, TOKENS.subarray(0, LENGTH));
     for (const t of [0, 9, LENGTH - 1]) {
       const stream = seen.subarray((3 * t + i) * HIDDEN, (3 * t + i + 1) * HIDDEN);
@@ -186,11 +187,10 @@ test("EAGLE-3's inputs are the streams before the layers it names", async () => 
 
 // --- answers ---------------------------------------------------------------------------------------------------------
 
-const BASE: EngineOptions = { worker: false, numPages: 300, threads: 2, targetStepMs: 0, device: "reference" };
 const PROMPT = Array.from({ length: 37 }, (_, i) => 60 + ((i * i) % 11));
 
-test("a head that is the model is right every time, at any temperature", async () => {
-  // Layers that add nothing: the next token depends on the last one alone, and the head sees that one's embedding.
+/** Layers that add nothing: the next token depends on the last one alone, and the head sees that one's embedding. */
+function writeRigged(): string {
   const source = new HeadSource(5, LAYOUTS["DeepSeek-V3"]!.names);
   const folder = writeWithHead(DEEPSEEK, source, () => {
     for (const name of source.tensors.keys())
@@ -199,73 +199,31 @@ test("a head that is the model is right every time, at any temperature", async (
     setTensor(source, "model.norm.weight", () => 1);
     setTensor(source, `${appended}.eh_proj.weight`, (row, col) => (row === col ? 1 : 0));
   });
-  await using engine = await createEngine({ ...BASE, model: withByteTokenizer(folder, 320), speculative: "mtp" });
-  for (const temperature of [0, 0.7, 1.5]) {
-    const before = (await engine.stats()).speculation;
-    await engine.generate(PROMPT, { maxTokens: 32, temperature, seed: 4, ignoreEos: true }).result();
-    const { draftTokens, acceptedTokens, drafts } = (await engine.stats()).speculation;
-    assert.ok(draftTokens - before.draftTokens > 16);
-    assert.ok(draftTokens - before.draftTokens > drafts - before.drafts, "several tokens a step");
-    assert.equal(acceptedTokens - before.acceptedTokens, draftTokens - before.draftTokens);
-  }
-});
-
-for (const [name, raw, names] of [
-  ["DeepSeek-V3", DEEPSEEK, LAYOUTS["DeepSeek-V3"]!.names],
-  ["GLM-4.5", GLM, LAYOUTS["GLM-4.5"]!.names],
-  ["ERNIE 4.5", ERNIE, LAYOUTS["ERNIE 4.5"]!.names],
-  ["Qwen3-Next, which is recurrent", QWEN_NEXT, LAYOUTS["Qwen3-Next"]!.names],
-  ["Qwen3.5, which is recurrent", QWEN35, LAYOUTS["Qwen3.5"]!.names],
-] as const) {
-  test(`${name}: answers with its head are those without`, async () => {
-    const normMean = /^Qwen/.test(name) ? 0 : 1;
-    const folder = withByteTokenizer(writeWithHead(raw, new HeadSource(6, names, normMean)), 320);
-    await using engine = await createEngine({ ...BASE, model: folder, speculative: "mtp" });
-    await assertSameAnswers(engine, "mtp");
-  });
+  return withByteTokenizer(folder, 320);
 }
 
-for (const format of ["SafeAILab", "speculators"] as const) {
-  test(`EAGLE-3, ${format}: answers with the head are those without`, async () => {
-    const model = writeTinyCheckpoint({ hidden: HIDDEN, layers: 4, heads: 4 });
-    await using engine = await createEngine({ ...BASE, model, draftModel: writeEagle(format), speculative: "eagle3" });
-    await assertSameAnswers(engine, "eagle3");
+for (const [device, reason] of ANSWERING) {
+  test(`a head that is the model is right every time on ${device}, at any temperature`, { skip: reason }, async () => {
+    await using engine = await createEngine({ ...GUESSING, model: writeRigged(), device, speculative: "mtp" });
+    for (const temperature of [0, 0.7, 1.5]) {
+      const before = (await engine.stats()).speculation;
+      await engine.generate(PROMPT, { maxTokens: 32, temperature, seed: 4, ignoreEos: true }).result();
+      const { draftTokens, acceptedTokens, drafts } = (await engine.stats()).speculation;
+      assert.ok(draftTokens - before.draftTokens > 16);
+      assert.ok(draftTokens - before.draftTokens > drafts - before.drafts, "several tokens a step");
+      assert.equal(acceptedTokens - before.acceptedTokens, draftTokens - before.draftTokens);
+    }
   });
 }
 
 test("heads that are not there, or do not fit, are refused by a code", async () => {
   const tiny = writeTinyCheckpoint();
-  await assert.rejects(createEngine({ ...BASE, model: tiny, speculative: "mtp" }), { code: "draft_unsuitable" });
-  const other = writeTinyCheckpoint({ hidden: 48, layers: 2 });
-  await assert.rejects(createEngine({ ...BASE, model: other, draftModel: writeEagle("SafeAILab") }), {
-    code: "draft_unsuitable",
-  });
-  const ids = withByteTokenizer(writeWithHead(GLM, new HeadSource(6, LAYOUTS["GLM-4.5"]!.names)), 320);
-  await assert.rejects(createEngine({ ...BASE, model: ids, draftModel: writeEagle("SafeAILab") }), {
-    code: "draft_vocabulary",
-  });
+  const draftModel = writeEagle("SafeAILab");
+  await assert.rejects(createEngine({ ...GUESSING, model: tiny, speculative: "mtp" }), { code: "draft_unsuitable" });
+  await assert.rejects(createEngine({ ...GUESSING, model: tiny, draftModel }), { code: "draft_vocabulary" });
+  const shallow = modelOf("windows alone");
+  await assert.rejects(createEngine({ ...GUESSING, model: shallow, draftModel }), { code: "draft_unsuitable" });
 });
-
-async function assertSameAnswers(engine: Engine, method: "mtp" | "eagle3"): Promise<void> {
-  const base: GenerateOptions = { maxTokens: 20, temperature: 0, ignoreEos: true, logprobs: 1 };
-  const asked: GenerateOptions[] = [
-    base,
-    { ...base, temperature: 0.8, topK: 20 },
-    { ...base, temperature: 1.1, n: 2 },
-    { ...base, temperature: 0.4, repetitionPenalty: 1.2 },
-  ];
-  const ask = async (speculative: "off" | typeof method) => {
-    const generations = asked.map((options, seed) =>
-      engine.generate([...PROMPT, seed, ...PROMPT.slice(seed)], { ...options, seed, speculative }).result(),
-    );
-    return (await Promise.all(generations)).map(({ samples }) => samples);
-  };
-  const plain = await ask("off");
-  assert.equal((await engine.stats()).speculation.drafts, 0);
-  assert.deepEqual(await ask(method), plain);
-  assert.ok((await engine.stats()).speculation.draftTokens > 20);
-  assert.equal((await engine.stats()).pagesUsed, 0, "pages leak");
-}
 
 // --- running things by hand ------------------------------------------------------------------------------------------
 
@@ -382,71 +340,14 @@ function cosine(a: Float32Array, b: Float32Array): number {
 
 // --- EAGLE-3 ---------------------------------------------------------------------------------------------------------
 
-const MAIN: RawConfig = {
-  ...{ architectures: ["LlamaForCausalLM"], hidden_size: HIDDEN, intermediate_size: 96, num_hidden_layers: 4 },
-  ...{ num_attention_heads: 4, num_key_value_heads: 2, head_dim: 16, vocab_size: 260, max_position_embeddings: 512 },
-  ...{ rms_norm_eps: 1e-5, rope_theta: 10_000, hidden_act: "silu", tie_word_embeddings: false },
-};
-const DRAFT_VOCAB = 120;
-
-function eagleConfig(format: "SafeAILab" | "speculators"): RawConfig {
-  const layer = { ...MAIN, num_hidden_layers: 1 };
-  const own = { draft_vocab_size: DRAFT_VOCAB, eagle_aux_hidden_state_layer_ids: [1, 2, 3] };
-  if (format === "SafeAILab") return { ...layer, ...own, architectures: ["LlamaForCausalLMEagle3"] };
-  const { architectures: _, ...inner } = layer as RawConfig;
-  const facts = { architectures: ["Eagle3DraftModel"], speculators_model_type: "eagle3", norm_before_residual: true };
-  return { ...facts, ...own, transformer_layer_config: inner };
-}
-
-/** d2t: the draft vocabulary is the model's ids from 1 on. */
-function eagleSource(format: "SafeAILab" | "speculators"): TensorSource {
-  const noise = new RandomSource({ seed: 11 });
-  const layer = format === "SafeAILab" ? "midlayer" : "layers.0";
-  const data = new BigInt64Array(DRAFT_VOCAB).fill(1n);
-  const ids = new Uint8Array(data.buffer);
-  return {
-    path: "eagle",
-    has: (name) =>
-      name === "d2t" ||
-      name === `${layer}.hidden_norm.weight` ||
-      (format === "speculators" && name === "embed_tokens.weight"),
-    get: (name, shape) =>
-      name === "d2t"
-        ? { name, dtype: "i64", shape: [DRAFT_VOCAB], file: null, byteLength: ids.length, bytes: () => ids }
-        : noise.get(name, shape),
-    names: () => noise.names(),
-    close: () => {},
-  };
-}
-
-function writeEagle(format: "SafeAILab" | "speculators"): string {
-  const device = new ReferenceDevice();
-  const raw = eagleConfig(format);
-  const config = readEagle3(raw, "config.json");
-  const main = load(MAIN, device, new RandomSource({ seed: 3 }), { taps: [1, 2, 3] });
-  const source = eagleSource(format);
-  new Eagle3Head(config, { device, source, capacity: { maxTokens: 8, maxLogitRows: 4 }, quantize: "none" }, main);
-  const entries = new Map<string, { dtype: string; shape: readonly number[]; data: ArrayBufferView }>();
-  for (const name of source.names()) {
-    const { shape, bytes } = source.get(name);
-    entries.set(name, { dtype: "BF16", shape, data: bytes() });
-  }
-  entries.set("d2t", { dtype: "I64", shape: [DRAFT_VOCAB], data: new BigInt64Array(DRAFT_VOCAB).fill(1n) });
-  entries.set("t2d", { dtype: "BOOL", shape: [260], data: new Uint8Array(260) });
-  const folder = mkdtempSync(join(tmpdir(), "pagoda-eagle-"));
-  writeFileSync(join(folder, "config.json"), JSON.stringify(raw));
-  writeSafetensors(join(folder, "model.safetensors"), entries);
-  return folder;
-}
-
 /** The head's logits at every position, one by one. */
-function eagleReference(source: TensorSource, taps: Float32Array, format: "SafeAILab" | "speculators"): Float32Array {
+function eagleReference(source: TensorSource, taps: Float32Array, format: EagleFormat): Float32Array {
   const layer = format === "SafeAILab" ? "midlayer" : "layers.0";
   const get = (name: string) => valuesOf(source, name);
   const norm = (x: Float32Array, name: string) => normed(x, source, `${name}.weight`, 0);
   const [heads, kvHeads, dim] = [4, 2, 16];
   const main = new RandomSource({ seed: 3 });
-  load(MAIN, new ReferenceDevice(), main, {});
+  load(EAGLE_MAIN, new ReferenceDevice(), main, {});
   const table = format === "SafeAILab" ? valuesOf(main, "model.embed_tokens.weight") : get("embed_tokens.weight");
   const keys: Float32Array[] = [];
   const values: Float32Array[] = [];

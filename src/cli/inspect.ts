@@ -11,7 +11,7 @@ import { kvDtypeOf, openDevice } from "../engine/core/load/devices.js";
 import { poolSizes } from "../engine/core/load/pool-sizes.js";
 import { resolveModel } from "../formats/hub/hub.js";
 import { familyOf } from "../models/registry.js";
-import { chunkOf } from "../scheduler/scheduler.js";
+import { longestRow } from "../scheduler/scheduler.js";
 import { hasHelped, parseFlags } from "./args.js";
 import { RUN_OPTIONS } from "./sampling-options.js";
 import { bytes } from "./terminal.js";
@@ -55,7 +55,7 @@ export async function inspect(config: ReturnType<typeof engineConfig>) {
   const maxContext = Math.min(config.maxContext ?? spec.maxContext, spec.maxContext);
   const { pageSize, idealChunk } = config;
   const { caches } = spec;
-  const maxChunk = chunkOf({ ...config, idealChunk: idealChunk ?? device.info.promptChunk });
+  const maxChunk = longestRow({ ...config, idealChunk: idealChunk ?? device.info.promptChunk });
   const sizes = poolSizes(config, device, { caches, pageBytes, pageSize, maxContext, maxChunk });
   const pools = caches.map((cache, g) => ({
     kind: cache.kind,

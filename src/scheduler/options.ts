@@ -2,6 +2,7 @@
 
 import { errorFor } from "../core/errors.js";
 import { alignDown } from "../core/math.js";
+import { MAX_RUN } from "../drafter/drafter.js";
 
 export interface SchedulerOptions {
   /** extend: chunks and decodes share a step. chunked: fixed chunks, never in one step with decodes. */
@@ -23,6 +24,11 @@ export function chunkOf(options: SchedulerOptions): number {
   const { mode, pageSize, maxPagesPerBatch, idealChunk, fixedChunk = idealChunk } = options;
   const chunk = Math.min(mode === "chunked" ? fixedChunk : idealChunk, pageSize * maxPagesPerBatch);
   return Math.max(pageSize, alignDown(chunk, pageSize));
+}
+
+/** The most tokens that a step computes of one request: a chunk of its prompt, or a run of guesses. */
+export function longestRow(options: SchedulerOptions): number {
+  return Math.max(chunkOf(options), MAX_RUN);
 }
 
 /** `cachePageSize`: of the cache that the scheduler is to share out. */

@@ -23,7 +23,7 @@ import type { SharePolicy } from "./share-policy.js";
 import { InFlightSteps, Step, StepBuilder } from "./step.js";
 import { StepCostModel } from "./step-cost-model.js";
 
-export { chunkOf, type SchedulerOptions } from "./options.js";
+export { longestRow, type SchedulerOptions } from "./options.js";
 export type { Step } from "./step.js";
 
 export class Scheduler {

@@ -1,6 +1,6 @@
 // `npm run fuzz -- --seconds N [--seed S] [--what KIND]`: wrong bodies to every route of a real server, wrong model files and folders to the
 // loader, wrong pictures, templates and tokenizers to those who read them, wrong messages to a member of a cluster, broken weights to the
-// cpu device, in turns, until the time is up; with `--count N`, until there were N of each. A seed that finds something is printed and kept. Files go to the folder for temporary
+// cpu device, requests to engines that guess ahead, in turns, until the time is up; with `--count N`, until there were N of each. A seed that finds something is printed and kept. Files go to the folder for temporary
 // ones: TMPDIR=/dev/shm spares the disk.
 //   --every-isa     broken weights on every instruction set of this processor, by turns
 //   --goldens DIR   and in the models of this folder too
@@ -16,6 +16,7 @@ import { writeTinyCheckpoint } from "../support/tiny-checkpoint.js";
 import { requestOf, routesOf, tryRequest } from "./bodies.js";
 import { EntryFuzzer } from "./entries.js";
 import { FolderFuzzer } from "./folders.js";
+import { GuessFuzzer } from "./guesses.js";
 import { KINDS, type Kind, keepSeed, keptSeeds } from "./kept.js";
 import { ModelFuzzer } from "./models.js";
 import { PictureFuzzer } from "./pictures.js";
@@ -58,6 +59,7 @@ await using host = await startServer(
 const routes = await routesOf(host.url);
 const models = new ModelFuzzer();
 const folders = new FolderFuzzer();
+const guesses = new GuessFuzzer();
 /** What is tried here, one after another; bodies go to a server, many at once. */
 const fuzzers: Readonly<
   Record<Exclude<Kind, "bodies">, { try(seed: number): string | null | Promise<string | null> }>
@@ -69,6 +71,7 @@ const fuzzers: Readonly<
   tokenizers: new TokenizerFuzzer(),
   entries: new EntryFuzzer(),
   weights: new WeightFuzzer({ isas: values["every-isa"] ? ISAS : [], goldens: values.goldens }),
+  guesses,
 };
 const counts = new Map<Kind, number>();
 
@@ -106,4 +109,5 @@ models.close();
 folders.close();
 for (const folder of [model, batchDir]) rmSync(folder, { recursive: true });
 console.log(sum());
+if (counts.has("guesses")) console.log(guesses.facts);
 process.exitCode = numFound === 0 ? 0 : 1;

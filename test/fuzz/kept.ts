@@ -14,6 +14,7 @@ export const KINDS = [
   "entries",
   "folders",
   "weights",
+  "guesses",
 ] as const;
 export type Kind = (typeof KINDS)[number];
 export type KeptSeeds = Readonly<Record<Kind, number[]>>;

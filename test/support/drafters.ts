@@ -28,7 +28,7 @@ export function oracleDrafter(
   return {
     propose: (request, most) => {
       const answer = answerOf(request);
-      const count = random(Math.min(most, 6) + 1);
+      const count = random(Math.min(most, 12) + 1);
       for (let i = 0; i < count; i++) {
         const truth = random(1000) < 1000 * p ? answer?.[request.numGenerated + i] : undefined;
         request.tokens[request.numTokens + i] = truth ?? random(vocab);

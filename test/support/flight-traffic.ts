@@ -16,7 +16,7 @@ import type { AddMessage, RequestKind } from "../../src/engine/messages.js";
 import type { EngineStats } from "../../src/engine/types.js";
 import type { ConstraintSpec, TokenConstraint } from "../../src/grammar/constraint.js";
 import type { Model, ModelSpec } from "../../src/models/model.js";
-import { chunkOf, Scheduler, type SchedulerOptions } from "../../src/scheduler/scheduler.js";
+import { longestRow, Scheduler, type SchedulerOptions } from "../../src/scheduler/scheduler.js";
 import { DelayedDevice, HIDDEN, tokenAfter } from "./delayed-device.js";
 import { outputsOf } from "./outputs.js";
 import { makeRandom, type Random } from "./random.js";
@@ -79,7 +79,7 @@ export class FlightTraffic {
     const device = new DelayedDevice(depth, () => this.#random(3) === 0);
     this.#device = device;
     const groups: GroupOptions[] = [{ kind: "full", numPages: pages + 1 }, ...(options.groups ?? [])];
-    const maxChunk = chunkOf({ ...options, mode });
+    const maxChunk = longestRow({ ...options, mode });
     const shape = { pageSize, numLayers: 1, numKvHeads: 1, keyDim: 1, valueDim: 1, dtype: "f32" } as const;
     const caches = groups.map(({ kind, numPages }, group) =>
       kind === "state"

@@ -13,6 +13,7 @@ import { readCommon } from "../common-config.js";
 import { ConfigReader } from "../config-reader.js";
 import { type DecoderConfig, decoderSpec, type LayerContext, llamaSettings, loadDecoder } from "../decoder.js";
 import type { ModelFamily } from "../model.js";
+import { layersFrom } from "../read-check.js";
 
 interface MinimaxConfig extends DecoderConfig {
   readonly mixture: MixtureConfig;
@@ -36,7 +37,8 @@ export const minimaxM2: ModelFamily<MinimaxConfig> = {
   },
   specOf: decoderSpec,
   load: (config, context) => loadDecoder(config, context, { feedForward: (layer) => experts(config, layer) }),
-  ignoredTensors: () => [/^model\.mtp/],
+  // Heads that predict several tokens ahead: configs name them (`num_mtp_modules`), published checkpoints have none.
+  ignoredTensors: ({ numLayers }) => [/^model\.mtp/, layersFrom(numLayers)],
 };
 
 function experts({ mixture }: MinimaxConfig, { loader, name, project }: LayerContext): Block {

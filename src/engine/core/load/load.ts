@@ -21,7 +21,7 @@ import type { Linear } from "../../../models/blocks/linear.js";
 import type { Caches, ModelSpec, PlanSpec } from "../../../models/model.js";
 import { familyOf } from "../../../models/registry.js";
 import type { Eyes } from "../../../models/vision/vision-model.js";
-import { chunkOf, Scheduler } from "../../../scheduler/scheduler.js";
+import { longestRow, Scheduler } from "../../../scheduler/scheduler.js";
 import { type Checkpoint, openCheckpoint } from "../../checkpoint.js";
 import type { EngineFacts } from "../../messages.js";
 import { textFacts } from "../../text-facts.js";
@@ -142,7 +142,7 @@ async function loadOn(
   const idealChunk = Math.max(config.idealChunk ?? device.info.promptChunk, wholeTokens);
   const prefixCaching = config.prefixCaching && !isBidirectional; // what stands after a prefix changes its keys and values
   const schedulerOptions = { mode, pageSize, maxPagesPerBatch, idealChunk, fixedChunk, targetStepMs };
-  const maxChunk = chunkOf(schedulerOptions);
+  const maxChunk = longestRow(schedulerOptions);
   const page = { pageSize, dtype: kvDtypeOf(config, device, spec) };
   const plannersOf = (plans: readonly PlanSpec[], first: number) =>
     plans.map((plan) => {
