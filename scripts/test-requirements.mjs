@@ -12,7 +12,7 @@ const REASONS = {
   script: /util-linux/,
   nvcc: /nvcc/,
   cuda: /NVIDIA|libcuda|GPU/,
-  webgpu: /webgpu|adapter/i,
+  webgpu: /package webgpu|no adapter/,
   goldens: /goldens|shared/,
 };
 

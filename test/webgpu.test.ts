@@ -5,11 +5,13 @@ import { test } from "node:test";
 import { engineConfig } from "../src/config/engine-config.js";
 import type { TensorDtype } from "../src/core/tensor.js";
 import { ReferenceDevice } from "../src/device/reference/reference-device.js";
+import { openNodeGpu } from "../src/device/webgpu/open-node.js";
 import { checkBits, hasFixedBits } from "../src/device/webgpu/self-check.js";
 import type { GpuTensor } from "../src/device/webgpu/tensor.js";
 import type { WebGpuDevice } from "../src/device/webgpu/webgpu-device.js";
 import { startInProcess } from "../src/engine/client/host.js";
 import { HostedEngine } from "../src/engine/client/hosted-engine.js";
+import { openDevice } from "../src/engine/core/load/devices.js";
 import { assertSameBits, readAll } from "./contract/duel.js";
 import { randomWeight, rowsOf, stageTokens } from "./contract/inputs.js";
 import { writeTinyCheckpoint } from "./support/tiny-checkpoint.js";
@@ -132,6 +134,17 @@ test("an engine has the same bits on the kernels of a GPU, fused, and on those o
     await engine.close();
   }
   assert.deepEqual(answers[0], answers[1]);
+});
+
+test("auto takes no adapter in software, which a name takes", { skip }, async (t) => {
+  const named = await openDevice({ device: "webgpu", threads: 1 });
+  const { isSoftware } = named as WebGpuDevice;
+  named.close();
+  if (!isSoftware) return t.skip("the adapter is no software");
+  assert.equal(typeof (await openNodeGpu({ allowsSoftware: false })), "string");
+  const chosen = await openDevice({ device: "auto", threads: 1 });
+  chosen.close();
+  assert.notEqual(chosen.info.name, "webgpu");
 });
 
 test("weights that keep their width hold the numbers of the checkpoint", { skip }, async () => {

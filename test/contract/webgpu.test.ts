@@ -5,7 +5,17 @@ import { test } from "node:test";
 import { openWebGpu } from "../support/webgpu.js";
 import { runDeviceContract } from "./device.js";
 
-const SLOW = ["matmul", "gatedMatmul", "mixtureOfExperts", "attention", "linearAttention", "sample"] as const;
+const SLOW = [
+  "matmul",
+  "gatedMatmul",
+  "headMatmul",
+  "adaptedMatmul",
+  "mixtureOfExperts",
+  "attention",
+  "linearAttention",
+  "copyPage",
+  "sample",
+] as const;
 const isWhole = process.env.PAGODA_WEBGPU_TESTS === "1";
 
 const { device, reason } = await openWebGpu();

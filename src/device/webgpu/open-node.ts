@@ -50,7 +50,7 @@ export async function openNodeGpu({ allowsSoftware, isSerial }: OpenOptions): Pr
   if (typeof opened === "string") return opened;
   if (opened.isSoftware && !allowsSoftware) {
     opened.queue.handle.destroy();
-    return `there is a adapter only (${opened.adapter}), which runs where it is asked for: --device webgpu`;
+    return `there is no adapter of a GPU, but one in software (${opened.adapter}), which runs where it is asked for: --device webgpu`;
   }
   const device = new WebGpuDevice(opened);
   await checkBits(device, (line) => process.stderr.write(`pagoda: ${line}\n`));
