@@ -1,6 +1,7 @@
 // What the host does for a decode step, as `pagoda serve` runs it: the engine's thread by stage, and the thread that turns tokens into text.
 //   node dist/bench/host-time.js MODEL [rows,rows,...] [context] [steps] [device]
-// host: all that the engine's thread does beside waiting for the GPU; exposed: the part of the step in which the GPU had nothing to do.
+// host: all that the engine's thread does beside waiting for the GPU; exposed: the part of the step in which the GPU had nothing to do
+// (on webgpu with PAGODA_WEBGPU_CLOCK=1).
 // Without a GPU, the host's part alone (of the emulated driver, whose graphs only take the microseconds it is told):
 //   EMULATED_IDLE=2000 PAGODA_CUDA_DRIVER=$(node scripts/build-cuda-emulator.mjs) PAGODA_NVRTC=$PAGODA_CUDA_DRIVER node dist/bench/host-time.js MODEL
 

@@ -9,6 +9,7 @@ import { openNodeGpu } from "../src/device/webgpu/open-node.js";
 import { checkBits, hasFixedBits } from "../src/device/webgpu/self-check.js";
 import type { GpuTensor } from "../src/device/webgpu/tensor.js";
 import type { WebGpuDevice } from "../src/device/webgpu/webgpu-device.js";
+import { createEngine } from "../src/engine/client/engine.js";
 import { startInProcess } from "../src/engine/client/host.js";
 import { HostedEngine } from "../src/engine/client/hosted-engine.js";
 import { openDevice } from "../src/engine/core/load/devices.js";
@@ -134,6 +135,18 @@ test("an engine has the same bits on the kernels of a GPU, fused, and on those o
     await engine.close();
   }
   assert.deepEqual(answers[0], answers[1]);
+});
+
+test("the GPU's clock tells how long a flight computed, where it is asked for", { skip }, async () => {
+  const model = writeTinyCheckpoint({ hidden: 64, heads: 2, kvHeads: 1, ffn: 96 });
+  process.env.PAGODA_WEBGPU_CLOCK = "1";
+  const begun = performance.now();
+  const engine = await createEngine({ model, device: "webgpu", worker: false, numPages: 16 });
+  delete process.env.PAGODA_WEBGPU_CLOCK;
+  await engine.generate([1, 2, 3], { maxTokens: 4, ignoreEos: true }).result();
+  const { busyMs } = (await engine.stats()).deviceUsage!;
+  await engine.close();
+  assert.ok(busyMs > 0 && busyMs < performance.now() - begun, `${busyMs} ms`);
 });
 
 test("auto takes no adapter in software, which a name takes", { skip }, async (t) => {

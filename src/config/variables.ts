@@ -11,6 +11,7 @@ export const VARIABLES = {
   PAGODA_CUDA_SERIAL: "set: each kernel waits for the end of the one ahead (for measurements)",
   PAGODA_CUDA_CHECK: "set: launches of known steps are written all the same and compared (for tests)",
   PAGODA_CUDA_TRACE: "set: kernels write when they began, waited and ended (for measurements)",
+  PAGODA_WEBGPU_CLOCK: "set: the GPU's own clock tells how long it computed (for measurements)",
 } as const;
 
 /** Read by the tests alone. */

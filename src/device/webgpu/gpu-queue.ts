@@ -4,6 +4,7 @@
 import { DeviceError } from "../../core/errors.js";
 import type { GpuEncoder, GpuHandle, GpuMemory, GpuPass } from "./api.js";
 import { STAGE_COMPUTE, USAGE } from "./api.js";
+import type { GpuClock } from "./clock.js";
 import { isBindingWritten, type Kernel, shaderOf } from "./kernel.js";
 import type { TileSize } from "./kernels/tile.js";
 
@@ -61,6 +62,8 @@ export class GpuQueue {
   /** Buffers that were allocated, in bytes. */
   allocatedBytes = 0;
   launches = 0;
+  /** Times every pass. */
+  clock: GpuClock | null = null;
   /** Nothing is computed any more. */
   isLost = false;
   #fault: string | null = null;
@@ -197,6 +200,12 @@ export class GpuQueue {
     this.#openEncoder().copyBufferToBuffer(from.memory, fromOffset, to, toOffset, bytes);
   }
 
+  /** Writes the first `count` times of a query set, in its place among the launches. */
+  resolve(set: object, count: number, to: GpuBuffer): void {
+    this.#closePass();
+    this.#openEncoder().resolveQuerySet(set, 0, count, to.memory, 0);
+  }
+
   /** Hands all that is queued to the GPU. */
   submit(): void {
     this.#closePass();
@@ -233,7 +242,7 @@ export class GpuQueue {
   }
 
   #openPass(): GpuPass {
-    this.#pass ??= this.#openEncoder().beginComputePass();
+    this.#pass ??= this.#openEncoder().beginComputePass(this.clock?.next());
     return this.#pass;
   }
 

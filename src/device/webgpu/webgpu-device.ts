@@ -143,7 +143,7 @@ export class WebGpuDevice extends GpuRecurrentOps implements Device {
     return {
       memoryBytes: this.#gpu.memoryBytes,
       memoryUsedBytes: this.queue.allocatedBytes,
-      busyMs: 0,
+      busyMs: this.queue.clock?.ms ?? 0,
       launches: this.queue.launches,
       graphReplays: 0,
     };
@@ -264,17 +264,20 @@ export class WebGpuDevice extends GpuRecurrentOps implements Device {
 
   submit(tokens: TokenBuffer): void {
     const { landing } = tokens as GpuTokenBuffer;
-    let bytes = (tokens as GpuTokenBuffer).resultBytes;
+    const { clock } = this.queue;
+    let bytes = (tokens as GpuTokenBuffer).resultBytes + (clock?.bytes ?? 0);
     for (const { x, n } of this.#reads) bytes += 4 * n * x.stride;
     landing.reserve(bytes);
     (tokens as GpuTokenBuffer).addResults();
     for (const { out, x, firstRow, n } of this.#reads) this.#addRows(landing, out, x, firstRow, n);
     this.#reads.length = 0;
+    clock?.addTo(landing, this.queue);
     landing.send();
   }
 
   waitFor(tokens: TokenBuffer): void {
     (tokens as GpuTokenBuffer).landing.take();
+    this.queue.clock?.landed();
     this.queue.throwFault();
   }
 
