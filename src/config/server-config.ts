@@ -43,6 +43,11 @@ export interface ServerConfig {
    * adapters are not loaded by request.
    */
   readonly adapterDir: string | null;
+  /**
+   * Serve every model of the hub's cache by its name, loaded on first use; POST /api/pull and DELETE /api/delete fetch and
+   * delete models, with API keys by one of adminKey. Default: false.
+   */
+  readonly hubModels: boolean;
   /** Names of the metrics; vllm is for gateways and dashboards made for vLLM. Default: pagoda. */
   readonly metricsNames: "pagoda" | "vllm";
   /**
@@ -139,6 +144,11 @@ export const SERVER_OPTIONS = {
     default: null,
     defaultText: "none: adapters are not loaded by request",
     help: "folder from which POST /v1/load_lora_adapter may load adapters; with API keys that takes one of adminKey",
+  },
+  hubModels: {
+    type: "boolean",
+    default: false,
+    help: "serve every model of the hub's cache by its name, loaded on first use; POST /api/pull and DELETE /api/delete fetch and delete models, with API keys by one of adminKey",
   },
   openMetrics: { type: "boolean", default: true, help: "serve /metrics and /openapi.json without a key" },
   metricsNames: {

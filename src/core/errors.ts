@@ -291,6 +291,7 @@ export const ERRORS = {
     status: 403,
     message: "The adapter {value} is not below the folder that adapters may be loaded from (adapterDir).",
   },
+  hub_models_off: { kind: "http", status: 403, message: "The server was started without --hub-models." },
   not_found: { kind: "http", status: 404, message: "There is no {value} here. /openapi.json lists what is." },
   item_not_found: {
     kind: "http",

@@ -223,9 +223,9 @@ test("errors have the form of the API that a path belongs to, and say what it ta
     ["POST", "/v1/messages/batches", 404, "anthropic", null],
     ["POST", "/v1/messagesx", 404, "not_found", null],
     ["POST", "/api/chat", 400, "ollama", null],
-    ...["pull", "push", "create", "copy", "delete", "blobs/sha256:0"].map(
-      (own) => ["POST", `/api/${own}`, 404, "ollama", null] as const,
-    ),
+    ["POST", "/api/pull", 403, "ollama", null],
+    ["POST", "/api/delete", 405, "ollama", "DELETE"],
+    ...["push", "create", "copy", "blobs/sha256:0"].map((own) => ["POST", `/api/${own}`, 404, "ollama", null] as const),
     ["POST", "/api/pulls", 404, "not_found", null],
     ["GET", "/../package.json", 404, "not_found", null],
     ["GET", "/%E0%A4%A", 404, "not_found", null],

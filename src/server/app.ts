@@ -20,6 +20,7 @@ import { traceResponse } from "./metrics/trace-response.js";
 import { Span } from "./metrics/tracer.js";
 import { ollamaChat, ollamaGenerate } from "./ollama/route.js";
 import { ollamaEmbed, ollamaEmbeddings } from "./ollama/route-embed.js";
+import { ollamaDelete, ollamaPull } from "./ollama/route-hub.js";
 import { ollamaPs, ollamaShow, ollamaTags, ollamaVersion } from "./ollama/route-models.js";
 import { loadAdapter, loraAdapters, unloadAdapter } from "./openai/adapters.js";
 import { chatCompletions } from "./openai/chat-completions.js";
@@ -49,6 +50,8 @@ const ROUTES: readonly Route[] = [
   ollamaTags,
   ollamaShow,
   ollamaPs,
+  ollamaPull,
+  ollamaDelete,
   ollamaVersion,
   listModels,
   getModel,
@@ -70,8 +73,8 @@ const ROUTES: readonly Route[] = [
 
 const METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
 
-/** What Ollama has and Pagoda does not: models are fetched and deleted by whoever runs the server. */
-const OLLAMAS_OWN = /^\/api\/(pull|push|create|copy|delete|blobs)(\/|$)/;
+/** What Ollama has and Pagoda does not. */
+const OLLAMAS_OWN = /^\/api\/(push|create|copy|blobs)(\/|$)/;
 
 export interface AppOptions {
   /** Endpoints beside those that every server has. */

@@ -8,11 +8,8 @@ import type { Engine } from "../engine/types.js";
 import { setThreadClass } from "../threads/thread-class.js";
 import type { AppEnv, ServerContext } from "./context.js";
 import { unavailable } from "./http/address.js";
-import type { Logger } from "./http/logger.js";
 import { nodeListener } from "./http/node-listener.js";
-import type { Route } from "./http/route.js";
-import type { GuestModel } from "./models/guest-model.js";
-import { raceDeadline, WebService } from "./web-service.js";
+import { raceDeadline, WebService, type WebServiceOptions } from "./web-service.js";
 
 const LAST_WORDS_MS = 250;
 
@@ -23,14 +20,8 @@ export class HttpService {
   readonly #http: Server;
   readonly #web: WebService;
 
-  constructor(
-    engine: Engine,
-    config: ServerConfig,
-    guests: readonly GuestModel[] = [],
-    routes: readonly Route[] = [],
-    logger?: Logger,
-  ) {
-    this.#web = new WebService(engine, config, { guests, routes, logger });
+  constructor(engine: Engine, config: ServerConfig, options: Omit<WebServiceOptions, "mountedAt" | "clientOf"> = {}) {
+    this.#web = new WebService(engine, config, options);
     this.context = this.#web.context;
     this.app = this.#web.app;
     this.#http = createHttpServer(

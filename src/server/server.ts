@@ -18,6 +18,8 @@ export interface ServerOptions extends Partial<ServerConfig> {
   readonly logger?: Logger;
   /** Further models, loaded when a request first names them. */
   readonly guests?: readonly GuestModel[];
+  /** How models of the hub's cache are opened, with `hubModels`. Default: as `createEngine({ model })`. */
+  readonly guestOf?: (model: string) => GuestModel;
   /**
    * Further endpoints.
    * @internal
@@ -48,7 +50,7 @@ export interface Handler extends AsyncDisposable {
  * part of says which hosts and pages may call it, unless `allowedHost` or `corsOrigin` does.
  */
 export function createHandler(engine: Engine, options: HandlerOptions = {}): Handler {
-  const { logger, guests, routes, basePath = "", clientOf, ...rest } = options;
+  const { logger, guests, guestOf, routes, basePath = "", clientOf, ...rest } = options;
   const config = serverConfig(rest);
   if (!/^(\/[^/?#]+)*$/.test(basePath))
     throw new ConfigError("invalid_option", {
@@ -60,7 +62,8 @@ export function createHandler(engine: Engine, options: HandlerOptions = {}): Han
   const load = (): Promise<Mounted> => {
     loaded ??= Promise.all([import("./web-service.js"), import("./http/node-listener.js")]).then(
       ([{ WebService }, { nodeListener }]) => {
-        const service = new WebService(engine, config, { guests, routes, logger, mountedAt: basePath, clientOf });
+        const given = { guests, guestOf, routes, logger, mountedAt: basePath, clientOf };
+        const service = new WebService(engine, config, given);
         return { service, node: nodeListener(service.app) };
       },
     );
@@ -90,11 +93,11 @@ interface Mounted {
 
 /** Makes a server for an engine, which stays the caller's to close. Nothing listens yet. */
 export function createServer(engine: Engine, options: ServerOptions = {}): PagodaServer {
-  const { logger, guests, routes, ...rest } = options;
+  const { logger, guests, guestOf, routes, ...rest } = options;
   const config = serverConfig(rest);
   return new PagodaServer(async () => {
     const { HttpService } = await import("./http-service.js");
-    return new HttpService(engine, config, guests, routes, logger);
+    return new HttpService(engine, config, { guests, guestOf, routes, logger });
   });
 }
 

@@ -8,6 +8,7 @@ import { packageVersion } from "../config/version.js";
 import { CapacityError } from "../core/errors.js";
 import { asServed } from "../engine/served-engine.js";
 import type { Engine } from "../engine/types.js";
+import { listModels } from "../formats/hub/models.js";
 import { createApp } from "./app.js";
 import { type BatchRoom, openBatchRoom } from "./batch/batch-room.js";
 import type { AppEnv, ServerContext } from "./context.js";
@@ -27,6 +28,8 @@ import { ResponseStore } from "./openai/response-store.js";
 
 export interface WebServiceOptions {
   readonly guests?: readonly GuestModel[] | undefined;
+  /** How models of the hub's cache are opened (hubModels). Default: as `createEngine({ model })`. */
+  readonly guestOf?: ((model: string) => GuestModel) | undefined;
   readonly routes?: readonly Route[] | undefined;
   readonly logger?: Logger | undefined;
   /** It is part of somebody's application, under this path, which looks after its own hosts and origins. */
@@ -83,7 +86,9 @@ export class WebService {
     this.#house = new ModelHouse(this.context, guests, {
       maxBytes: config.modelMemoryMb === null ? null : config.modelMemoryMb * 2 ** 20,
       furnish: (guest, name) => furnish(guest, [name]),
+      guestOf: options.guestOf ?? plainGuest,
     });
+    if (config.hubModels) for (const { spec, isComplete } of listModels()) if (isComplete) this.#house.add(spec);
     const house = (): ModelHouse => this.#house;
     this.app = createApp(this.context, { routes, mountedAt: options.mountedAt, clientOf: options.clientOf });
     const batches = (): BatchRoom | null => this.#batches;
@@ -108,6 +113,16 @@ export class WebService {
     await this.context.tracer?.flush();
     await this.#house.close();
   }
+}
+
+function plainGuest(model: string): GuestModel {
+  return {
+    name: model,
+    load: async (onBytes) => {
+      const { createEngine } = await import("../engine/client/engine.js");
+      return createEngine({ model, onProgress: (_, totalBytes) => onBytes(totalBytes) });
+    },
+  };
 }
 
 export async function raceDeadline(done: Promise<void>, ms: number): Promise<boolean> {

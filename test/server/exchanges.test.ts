@@ -122,6 +122,8 @@ const ROUTES: readonly string[] = [
   "get /api/tags json",
   "post /api/show json body",
   "get /api/ps json",
+  "post /api/pull json x-ndjson body",
+  "delete /api/delete json body",
   "get /api/version json open",
   "get /v1/models json",
   "get /v1/models/{model} json model",

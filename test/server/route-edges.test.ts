@@ -191,7 +191,7 @@ test("every endpoint that takes a model refuses one that is not served, as its A
     assert.match(told(error), /"large" is not served here/, path);
   }
   // What their clients know and Pagoda has not.
-  assert.match((await post("/api/pull", { model: "a" }))[1].error, /no POST \/api\/pull/);
+  assert.match((await post("/api/push", { model: "a" }))[1].error, /no POST \/api\/push/);
   assert.equal((await post("/v1/messages/batches", {}))[1].type, "error");
 });
 

@@ -701,7 +701,7 @@ const OLLAMA: readonly Exchange[] = [
   { title: "ollama tags", to: "GET /api/tags" },
   { title: "ollama ps", to: "GET /api/ps" },
   { title: "ollama version", to: "GET /api/version" },
-  { title: "ollama pull", to: "/api/pull", body: {} },
+  { title: "ollama push", to: "/api/push", body: {} },
   { title: "ollama blobs", to: "/api/blobs/x", body: {} },
   { title: "ollama pulled", to: "/api/pulled", body: {} },
 ];

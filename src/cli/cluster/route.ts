@@ -49,6 +49,12 @@ export async function routeCommand(args: readonly string[]): Promise<number> {
       value: "missing",
       expected: "the cluster's NATS servers",
     });
+  if (server.hubModels)
+    throw new ConfigError("invalid_option", {
+      param: "--hub-models",
+      value: true,
+      expected: "no router, which holds no models: replicas take it",
+    });
   const { model = [BUNDLED_MODEL], controlTokensInContent = false } = all;
   const { patienceSeconds, prefillTokens } = resolveOptions<{ patienceSeconds: number; prefillTokens: number }>(
     ROUTER_OPTIONS,
@@ -73,7 +79,7 @@ export async function routeCommand(args: readonly string[]): Promise<number> {
   const engine = await engineOf(first!);
   const guests = others.map((guest) => ({ name: servedName(guest), load: () => engineOf(guest) }));
   const routes = [clusterRoute(member.router, cluster.cluster, textOf)];
-  const service = new HttpService(engine, server, guests, routes);
+  const service = new HttpService(engine, server, { guests, routes });
   watchCluster(member.router, service.context);
   const { url } = await service.listen();
   await member.register({ address: url, models: service.context.house.names });

@@ -32,7 +32,8 @@ export async function serve({ models, engine: options, server, cluster, role }: 
   await using engine = await started;
   const guests = others.map((guest) => guestOf(guest, options));
   const servedModelName = server.servedModelName.length > 0 ? server.servedModelName : [servedName(first!)];
-  const service = new HttpService(engine, { ...server, servedModelName }, guests);
+  const config = { ...server, servedModelName };
+  const service = new HttpService(engine, config, { guests, guestOf: (model) => guestOf(model, options) });
   const { url } = await service.listen();
   welcome(url, service.context.modelNames[0]!, engine.model.device, server.apiKey.length + server.adminKey.length);
   engine.warm();

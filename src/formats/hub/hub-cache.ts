@@ -109,7 +109,7 @@ function commitOf(folder: string, revision: string): string {
 }
 
 /** Relative paths of the files under a folder whose content is there. */
-function filesUnder(folder: string, prefix = ""): string[] {
+export function filesUnder(folder: string, prefix = ""): string[] {
   const found: string[] = [];
   for (const name of namesIn(join(folder, prefix))) {
     const path = prefix === "" ? name : `${prefix}/${name}`;
@@ -130,7 +130,7 @@ function hasAllShards(snapshot: string, paths: readonly string[]): boolean {
   }
 }
 
-function namesIn(folder: string): string[] {
+export function namesIn(folder: string): string[] {
   try {
     return readdirSync(folder);
   } catch {

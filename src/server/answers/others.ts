@@ -145,6 +145,14 @@ export const OTHER_ANSWERS: Answers = {
       }),
     ),
   },
+  "post /api/pull": {
+    answer: z.object({ status: z.literal("success") }),
+    event: named(
+      "OllamaPull",
+      z.object({ status: text, digest: text.optional(), total: count.optional(), completed: count.optional() }),
+    ),
+    isLines: true,
+  },
   "get /api/version": { answer: z.object({ version: text }) },
   "get /version": { answer: z.object({ version: text }) },
   "get /health": { answer: named("Health", z.object({ status: text, restarts: count })) },

@@ -6,7 +6,7 @@ import { ApiError, toHttpError } from "./api-error.js";
 /** Every code's status; those that are not here are of the kind's. */
 const STATUSES: Readonly<Record<number, readonly string[]>> = {
   401: ["invalid_api_key"],
-  403: ["host_not_allowed", "origin_not_allowed", "admin_key_needed", "adapter_not_allowed"],
+  403: ["host_not_allowed", "origin_not_allowed", "admin_key_needed", "adapter_not_allowed", "hub_models_off"],
   404: [
     ...["model_not_found", "adapter_unknown", "not_found", "item_not_found", "response_not_found", "step_not_found"],
     ...["file_not_found", "batch_not_found"],

@@ -14,19 +14,18 @@ class Told {
   readonly house: ModelHouse;
 
   constructor(sizes: Readonly<Record<string, number>>, maxBytes: number | null = null) {
-    const guests = Object.entries(sizes).map(
-      ([name, bytes]): GuestModel => ({
-        name,
-        load: async (onBytes) => {
-          this.events.push(`load ${name}`);
-          if (bytes < 0) throw new Error("no such file");
-          onBytes(bytes);
-          const close = async () => void this.events.push(`close ${name}`);
-          const health = () => ({ state: this.asleep.has(name) ? "asleep" : "ready" });
-          return { model: { maxContext: bytes }, adapters: [], close, health } as unknown as Engine;
-        },
-      }),
-    );
+    const guestNamed = (name: string, bytes: number): GuestModel => ({
+      name,
+      load: async (onBytes) => {
+        this.events.push(`load ${name}`);
+        if (bytes < 0) throw new Error("no such file");
+        onBytes(bytes);
+        const close = async () => void this.events.push(`close ${name}`);
+        const health = () => ({ state: this.asleep.has(name) ? "asleep" : "ready" });
+        return { model: { maxContext: bytes }, adapters: [], close, health } as unknown as Engine;
+      },
+    });
+    const guests = Object.entries(sizes).map(([name, bytes]) => guestNamed(name, bytes));
     const log = { error: (...given: unknown[]) => void this.logged.push(given) };
     const first = {
       modelNames: ["first", "alias"],
@@ -36,7 +35,8 @@ class Told {
     };
     const furnish = (engine: Engine, name: string) =>
       ({ engine, modelNames: [name], calls: new Set() }) as unknown as ServerContext;
-    this.house = new ModelHouse(first as unknown as ServerContext, guests, { maxBytes, furnish });
+    const guestOf = (name: string): GuestModel => guestNamed(name, 5);
+    this.house = new ModelHouse(first as unknown as ServerContext, guests, { maxBytes, furnish, guestOf });
   }
 
   /** Uses it for a moment. */
@@ -167,4 +167,26 @@ test("a guest that sleeps takes no memory, and is loaded anew where there is roo
   told.asleep.clear();
   await again;
   assert.deepEqual(told.taken(), ["close a", "close b", "load a"]);
+});
+
+test("models come and go while the server runs; one that is used stays, and so does the first", async () => {
+  const told = new Told({ a: 10 });
+  const { house } = told;
+  house.add("b");
+  house.add("b");
+  house.add("alias");
+  assert.deepEqual(house.names, ["first", "alias", "a", "b"]);
+  const asker = {};
+  assert.equal(nameOf(await house.contextFor("b", asker)), "b");
+  assert.deepEqual([await house.remove("b", {}), await house.remove("first", {})], [false, false]);
+  house.leave(asker);
+  assert.deepEqual([await house.remove("b", {}), await house.remove("b", {})], [true, true]);
+  assert.deepEqual(
+    [house.names, told.taken()],
+    [
+      ["first", "alias", "a"],
+      ["load b", "close b"],
+    ],
+  );
+  assert.equal(nameOf(await house.contextFor("b", {})), "first", "whose routes refuse the name");
 });

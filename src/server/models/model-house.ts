@@ -21,6 +21,8 @@ export interface HouseOptions {
   readonly maxBytes: number | null;
   /** What routes need around a guest's engine. */
   furnish(engine: Engine, name: string): ServerContext;
+  /** How a model that comes later is opened. */
+  guestOf(model: string): GuestModel;
 }
 
 const LOOK_MS = 100;
@@ -28,21 +30,31 @@ const PATIENCE_MS = 60_000;
 
 export class ModelHouse {
   readonly #first: ServerContext;
-  readonly #rooms: readonly Room[];
+  readonly #rooms: Room[];
   readonly #options: HouseOptions;
   #lastLoad: Promise<void> = Promise.resolve();
 
   constructor(first: ServerContext, guests: readonly GuestModel[], options: HouseOptions) {
     this.#first = first;
     this.#options = options;
-    this.#rooms = guests.map((guest) => ({
-      guest,
-      askers: new Set(),
-      context: null,
-      loading: null,
-      bytes: 0,
-      lastUsedMs: 0,
-    }));
+    this.#rooms = guests.map(roomOf);
+  }
+
+  /** A model that has come since; one that has the name already keeps it. */
+  add(model: string): void {
+    if (!this.names.includes(model)) this.#rooms.push(roomOf(this.#options.guestOf(model)));
+  }
+
+  /** Names it no longer; false while others than the asker use it, or where it is the first. */
+  async remove(name: string, asker: object): Promise<boolean> {
+    if (this.#first.modelNames.includes(name)) return false;
+    const at = this.#rooms.findIndex(({ guest }) => guest.name === name);
+    if (at < 0) return true;
+    const room = this.#rooms[at]!;
+    if (room.loading !== null || isUsed(room, asker)) return false;
+    this.#rooms.splice(at, 1); // before it closes: nobody enters any more
+    if (room.context !== null) await this.#empty(room);
+    return true;
   }
 
   get names(): string[] {
@@ -187,6 +199,10 @@ export class ModelHouse {
   }
 }
 
+function roomOf(guest: GuestModel): Room {
+  return { guest, askers: new Set(), context: null, loading: null, bytes: 0, lastUsedMs: 0 };
+}
+
 /** Its memory is free; what wakes it makes room for it first. */
 function isAsleep({ context }: Room): boolean {
   return context!.engine.health().state === "asleep";
@@ -194,7 +210,7 @@ function isAsleep({ context }: Room): boolean {
 
 /** By others than the asker. */
 function isUsed({ context, askers }: Room, asker: object | null): boolean {
-  return context!.calls.size > 0 || [...askers].some((other) => other !== asker);
+  return (context?.calls.size ?? 0) > 0 || [...askers].some((other) => other !== asker);
 }
 
 function busy(name: string): ApiError {
