@@ -45,6 +45,13 @@ test("throughput counts what the trace asked for, in every run", async () => {
   assert.ok(machine.cores >= 1);
 });
 
+test("report has the machine, the device and the speeds in one table", async () => {
+  const { text, code } = await bench("report", "--model", model, "--device", "reference");
+  assert.equal(code, 0);
+  for (const row of ["processor", "WebGPU", "device", "prefill of 512 tokens", "decode of 8 rows"])
+    assert.match(text, new RegExp(`^${row} +\\S`, "m"));
+});
+
 test("latency reports prefill, decode and where a step goes", async () => {
   const flags = ["--prefill", "32,48", "--batch", "1,3", "--context", "16", "--steps", "4", "--repeat", "2"];
   const { prefill, decode } = await report("latency", "--model", model, ...flags, "--profile");

@@ -16,6 +16,10 @@ const BENCHES: BenchSet["benches"] = {
     summary: "requests that arrive over time at any OpenAI-compatible server",
     load: async () => (await import("./serve.js")).serveBench,
   },
+  report: {
+    summary: "what this machine is and how fast it is, to paste",
+    load: async () => (await import("./report.js")).reportBench,
+  },
   speculation: {
     summary: "tokens guessed ahead against none, on a text file or a trace",
     load: async () => (await import("./speculation.js")).speculationBench,

@@ -49,7 +49,8 @@ interface Own {
   readonly seed: number;
 }
 
-const { worker: _worker, mode: _mode, ...ENGINE_FLAGS } = RUN_OPTIONS;
+const { worker: _worker, mode: _mode, ...engineFlags } = RUN_OPTIONS;
+export const ENGINE_FLAGS: OptionTable = engineFlags;
 
 export const latencyBench: Bench = {
   positionals: [],

@@ -50,7 +50,7 @@ export async function doctorCommand(args: readonly string[]): Promise<number> {
   return 0;
 }
 
-async function examine(): Promise<Findings> {
+export async function examine(): Promise<Findings> {
   const compiler = findCompiler();
   const cuda = await tryOpen("cuda");
   const native = await examineNative();
