@@ -25,8 +25,8 @@ function batchOf(pageSize: number, rows: readonly Row[]): Batch {
 function shown(plan: AttentionPlan) {
   const { group, window, attentionChunk, groupSize, numWorkers, qTile, kvChunk, numPartials } = plan;
   const items = Array.from({ length: plan.numItems }, (_, i) => [
-    ...[plan.itemRow[i], plan.itemQStart[i], plan.itemKvStart[i], plan.itemKvEnd[i], plan.itemPartial[i]],
-    plan.itemValid[i],
+    ...[plan.itemRow[i], plan.itemQStart[i], plan.itemQLen[i]],
+    ...[plan.itemKvStart[i], plan.itemKvEnd[i], plan.itemPartial[i]],
   ]);
   const merges = Array.from({ length: plan.numMerges }, (_, i) => [
     ...[plan.mergeRow[i], plan.mergeQStart[i], plan.mergePartial[i], plan.mergeCount[i]],
@@ -54,7 +54,14 @@ function plainly(options: PlannerOptions, pageSize: number, rows: readonly Row[]
       const last = start + Math.floor((qEnd - 1) / groupSize);
       const end = visibleEnd(rule, last, last + 1);
       const from = Math.min(end, visibleStart(rule, start + Math.floor(q / groupSize)));
-      return { row, q, from, end, cost: 2 * (qEnd - q) + end - from + pairCost * (qEnd - q) * (end - from) };
+      return {
+        row,
+        q,
+        qLen: qEnd - q,
+        from,
+        end,
+        cost: 2 * (qEnd - q) + end - from + pairCost * (qEnd - q) * (end - from),
+      };
     });
   });
   const most = Math.floor(maxPartialRows / qTile);
@@ -76,20 +83,20 @@ function plainly(options: PlannerOptions, pageSize: number, rows: readonly Row[]
   const merges: number[][] = [];
   let numPartials = 0;
   let itemRoom = padItems > 0 ? padItems - tiles.length : Infinity;
-  for (const { row, q, from, end, cost } of tiles) {
+  for (const { row, q, qLen, from, end, cost } of tiles) {
     const start = from - (from % kvChunk);
     const numChunks = Math.ceil((end - start) / kvChunk);
     const isSplit = numWorkers > 1 && numChunks > 1 && cost > threshold && end - from > wholeKeys;
     if (!isSplit || numPartials + numChunks > most || numChunks - 1 > itemRoom) {
-      items.push([row, q, start, end, -1, 1]);
+      items.push([row, q, qLen, start, end, -1]);
       continue;
     }
     itemRoom -= numChunks - 1;
     merges.push([row, q, numPartials, numChunks]);
     for (let at = start; at < end; at += kvChunk)
-      items.push([row, q, at, Math.min(end, at + kvChunk), numPartials++, 1]);
+      items.push([row, q, qLen, at, Math.min(end, at + kvChunk), numPartials++]);
   }
-  while (items.length < padItems) items.push([0, 0, 0, 0, -1, 0]);
+  while (items.length < padItems) items.push([0, 0, 0, 0, 0, -1]);
   while (merges.length < Math.floor(padItems / 2)) merges.push([0, 0, 0, 0]);
   return { group, window, attentionChunk, groupSize, numWorkers, qTile, kvChunk, numPartials, items, merges };
 }

@@ -195,7 +195,7 @@ export class AttentionPlanner {
       const numChunks = ceilDiv(kvEnd - kvStart, kvChunk);
       const canSplit = numChunks > 1 && numKeys > wholeKeys && numChunks <= partialRoom && numChunks - 1 <= itemRoom;
       if (!canSplit || cost <= threshold || plan.numWorkers === 1) {
-        plan.addItem(row, q, kvStart, kvEnd, -1);
+        plan.addItem(row, q, qLen, kvStart, kvEnd, -1);
         continue;
       }
       partialRoom -= numChunks;
@@ -203,7 +203,7 @@ export class AttentionPlanner {
       plan.addMerge(row, q, plan.numPartials, numChunks);
       for (let chunk = kvStart; chunk < kvEnd; chunk += kvChunk) {
         const chunkEnd = Math.min(chunk + kvChunk, kvEnd);
-        plan.addItem(row, q, chunk, chunkEnd, plan.numPartials++);
+        plan.addItem(row, q, qLen, chunk, chunkEnd, plan.numPartials++);
       }
     }
   }

@@ -71,10 +71,10 @@ export class AttentionPlan implements VisibleRule {
   numItems = 0;
   itemRow = new Int32Array(FIRST_ITEMS); // [numItems] batch row
   itemQStart = new Int32Array(FIRST_ITEMS); // [numItems] first packed query row of the tile, within the batch row
+  itemQLen = new Int32Array(FIRST_ITEMS); // [numItems] packed query rows in the tile; 0: padding of a fixed-size (graph) launch, exits at once
   itemKvStart = new Int32Array(FIRST_ITEMS); // [numItems] first key position (absolute), a multiple of kvChunk
   itemKvEnd = new Int32Array(FIRST_ITEMS); // [numItems] one past the last key position
   itemPartial = new Int32Array(FIRST_ITEMS); // [numItems] -1: writes its output directly; else the index of its partial
-  itemValid = new Uint8Array(FIRST_ITEMS); // [numItems] 0: padding of a fixed-size (graph) launch, exits at once
 
   /** Each partial holds qTile packed rows for each kv head. */
   numPartials = 0;
@@ -98,15 +98,15 @@ export class AttentionPlan implements VisibleRule {
     this.numMerges = 0;
   }
 
-  addItem(row: number, qStart: number, kvStart: number, kvEnd: number, partial: number): void {
+  addItem(row: number, qStart: number, qLen: number, kvStart: number, kvEnd: number, partial: number): void {
     const i = this.numItems++;
     if (i === this.itemRow.length) this.#growItems();
     this.itemRow[i] = row;
     this.itemQStart[i] = qStart;
+    this.itemQLen[i] = qLen;
     this.itemKvStart[i] = kvStart;
     this.itemKvEnd[i] = kvEnd;
     this.itemPartial[i] = partial;
-    this.itemValid[i] = 1;
   }
 
   addMerge(row: number, qStart: number, firstPartial: number, count: number): void {
@@ -118,12 +118,9 @@ export class AttentionPlan implements VisibleRule {
     this.mergeCount[i] = count;
   }
 
-  /** Pads to a launch of fixed size: items marked invalid, merges of nothing. Larger plans stay as they are. */
+  /** Pads to a launch of fixed size: items and merges of nothing. Larger plans stay as they are. */
   pad(numItems: number): void {
-    while (this.numItems < numItems) {
-      this.addItem(0, 0, 0, 0, -1);
-      this.itemValid[this.numItems - 1] = 0;
-    }
+    while (this.numItems < numItems) this.addItem(0, 0, 0, 0, 0, -1);
     // A split tile has two items or more, so half the items bounds the merges of every plan of this size.
     while (this.numMerges < numItems >> 1) this.addMerge(0, 0, 0, 0);
   }
@@ -131,12 +128,10 @@ export class AttentionPlan implements VisibleRule {
   #growItems(): void {
     this.itemRow = grownInts(this.itemRow);
     this.itemQStart = grownInts(this.itemQStart);
+    this.itemQLen = grownInts(this.itemQLen);
     this.itemKvStart = grownInts(this.itemKvStart);
     this.itemKvEnd = grownInts(this.itemKvEnd);
     this.itemPartial = grownInts(this.itemPartial);
-    const valid = new Uint8Array(this.itemRow.length);
-    valid.set(this.itemValid);
-    this.itemValid = valid;
   }
 
   #growMerges(): void {

@@ -31,8 +31,9 @@ function checkPlan(batch: Batch, plan: AttentionPlan, options: PlannerOptions): 
     const packedLen = batch.queryLen(row) * groupSize;
     for (let q = 0; q < packedLen; q += plan.qTile) {
       const first = item;
-      for (; item < plan.numItems && plan.itemValid[item] === 1; item++) {
+      for (; item < plan.numItems && plan.itemQLen[item] !== 0; item++) {
         if (plan.itemRow[item] !== row || plan.itemQStart[item] !== q) break;
+        assert.equal(plan.itemQLen[item], Math.min(plan.qTile, packedLen - q));
         assert.equal(plan.itemKvStart[item]! % plan.kvChunk, 0, "chunks start at absolute multiples");
         assert.ok(
           item === first || plan.itemKvStart[item] === plan.itemKvEnd[item - 1],
@@ -64,7 +65,7 @@ function checkPlan(batch: Batch, plan: AttentionPlan, options: PlannerOptions): 
       partials += count;
     }
   }
-  for (; item < plan.numItems; item++) assert.equal(plan.itemValid[item], 0, "the rest is padding");
+  for (; item < plan.numItems; item++) assert.equal(plan.itemQLen[item], 0, "the rest is padding");
   for (; merge < plan.numMerges; merge++) assert.equal(plan.mergeCount[merge], 0, "the rest is padding");
   assert.equal(plan.numPartials, partials);
   assert.ok(partials * plan.qTile <= MAX_PARTIAL_ROWS);

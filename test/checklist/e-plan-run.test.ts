@@ -166,7 +166,7 @@ test("E6: kv 4096 in chunks of 1024: four ranges, one item each, then one merge"
   assert.deepEqual([plan.numMerges, plan.mergeCount[0], plan.mergePartial[0]], [1, 4, 0]);
 });
 
-test("E8: graph mode pads items with valid 0, and the run ignores them", () => {
+test("E8: graph mode pads items with no queries, and the run ignores them", () => {
   const shape = { seed: 9, numKvHeads: 1, groupSize: 1, keyDim: 8, valueDim: 8, pageSize: 16 };
   const problem = new AttentionCase(shape, [
     { sequence: 0, start: 90, queryLen: 1 },
@@ -175,7 +175,7 @@ test("E8: graph mode pads items with valid 0, and the run ignores them", () => {
   const plan = planOf(problem.batch, { headDim: 8, numWorkers: 4, kvChunk: 16 }, 12);
   assert.equal(plan.numItems, 12);
   assert.equal(plan.numMerges, 6);
-  assert.ok(plan.itemValid.subarray(0, 12).includes(0) && plan.itemValid[0] === 1);
+  assert.ok(plan.itemQLen.subarray(0, 12).includes(0) && plan.itemQLen[0] === 1);
   assert.ok(maxDifference(problem.run(plan).out, problem.naive().out) < 1e-5);
 });
 

@@ -54,7 +54,7 @@ for (const isa of ISAS) {
     // The same as parts: two chunks without keys and their merge.
     Object.assign(plan, { numItems: 2, numPartials: 2, numMerges: 1 });
     for (const array of ["itemRow", "itemQStart", "itemKvStart", "itemKvEnd"] as const) plan[array].fill(0, 0, 2);
-    plan.itemValid.fill(1, 0, 2);
+    plan.itemQLen[1] = plan.itemQLen[0]!;
     plan.itemPartial.set([0, 1]);
     plan.mergeCount[0] = 2;
     assert.deepEqual([...new Set(run(isa, problem, plan))], [0]);

@@ -98,7 +98,7 @@ export class CpuStagedBatch implements StagedBatch {
     this.#copy(plan.itemKvStart, numItems);
     this.#copy(plan.itemKvEnd, numItems);
     this.#copy(plan.itemPartial, numItems);
-    this.#copy(plan.itemValid, numItems);
+    this.#copy(plan.itemQLen, numItems);
     this.#copy(plan.mergeRow, numMerges);
     this.#copy(plan.mergeQStart, numMerges);
     this.#copy(plan.mergePartial, numMerges);
@@ -109,7 +109,7 @@ export class CpuStagedBatch implements StagedBatch {
     this.#block[this.#at++] = value;
   }
 
-  #copy(from: Int32Array | Uint8Array, count: number): void {
+  #copy(from: Int32Array, count: number): void {
     const block = this.#block;
     const at = this.#at;
     for (let i = 0; i < count; i++) block[at + i] = from[i]!;

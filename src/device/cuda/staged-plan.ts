@@ -58,23 +58,13 @@ export class PlanWriter {
 
   /** Writes the plan at ints[at]; `pagesAt` is where the group's page ids lie in it. Returns the end. */
   write(ints: Int32Array, at: number, plan: AttentionPlan, batch: Batch, pagesAt: number, staged: StagedPlan): number {
+    const { groupSize, itemRow, itemQStart, itemQLen, itemKvStart, itemKvEnd, itemPartial } = plan;
+    const { qoIndptr, positions } = batch;
     const { kvIndptr } = batch.groups[plan.group]!;
-    const { groupSize } = plan;
-    const rowsOf = (item: number): number => {
-      const left = batch.queryLen(plan.itemRow[item]!) * groupSize - plan.itemQStart[item]!;
-      return Math.min(left, plan.qTile);
-    };
-    const numSpans = this.#cut(plan, rowsOf);
+    const numSpans = this.#cut(plan, staged);
     staged.group = plan.group;
     staged.numPartials = plan.numPartials;
     staged.numTiles = plan.numMerges;
-    staged.numDecodes = staged.maxRows = staged.stateRows = 0;
-    for (let s = 0; s < numSpans; s++) {
-      const rows = rowsOf(this.#item[s]!);
-      if (rows <= DECODE_ROWS) staged.numDecodes++;
-      staged.maxRows = Math.max(staged.maxRows, rows);
-      if (this.#tile[s]! >= 0) staged.stateRows = Math.max(staged.stateRows, rows);
-    }
     staged.numExtends = numSpans - staged.numDecodes;
 
     ints[at] = plan.window;
@@ -85,45 +75,53 @@ export class PlanWriter {
     ints[at + 5] = plan.attentionChunk;
     ints[at + 6] = staged.numDecodes;
     ints[at + 7] = groupSize === 1 ? 0 : Math.ceil(2 ** 32 / groupSize);
+    ints[at + 8] = plan.numMerges;
     let decode = at + HEADER;
     let extend = decode + ITEM * staged.numDecodes;
     let merge = at + HEADER + ITEM * numSpans;
-    ints[at + 8] = plan.numMerges;
+    const order = this.#order;
+    const items = this.#item;
+    const lengths = this.#length;
+    const tiles = this.#tile;
     for (let i = numSpans - 1; i >= 0; i--) {
-      const span = this.#order[i]! % SPANS;
-      const item = this.#item[span]!;
-      const tile = this.#tile[span]!;
-      const row = plan.itemRow[item]!;
-      const rows = rowsOf(item);
-      const token0 = batch.qoIndptr[row]!;
-      const firstToken = token0 + Math.floor(plan.itemQStart[item]! / groupSize);
+      const span = order[i]! - Math.floor(order[i]! / SPANS) * SPANS; // % of doubles is a call
+      const item = items[span]!;
+      const tile = tiles[span]!;
+      const row = itemRow[item]!;
+      const rows = itemQLen[item]!;
+      const token0 = qoIndptr[row]!;
+      const firstToken = token0 + ((itemQStart[item]! / groupSize) | 0);
       const to = rows <= DECODE_ROWS ? decode : extend;
       if (rows <= DECODE_ROWS) decode += ITEM;
       else extend += ITEM;
       ints[to] = token0;
-      ints[to + 1] = plan.itemQStart[item]!;
+      ints[to + 1] = itemQStart[item]!;
       ints[to + 2] = rows;
-      ints[to + 3] = plan.itemKvStart[item]!;
-      ints[to + 4] = plan.itemKvEnd[item + this.#length[span]! - 1]!;
-      ints[to + 5] = visibleStart(plan, batch.positions[firstToken]!);
+      ints[to + 3] = itemKvStart[item]!;
+      ints[to + 4] = itemKvEnd[item + lengths[span]! - 1]!;
+      ints[to + 5] = visibleStart(plan, positions[firstToken]!);
       ints[to + 6] = pagesAt + kvIndptr[row]!;
-      ints[to + 7] = plan.itemPartial[item]!;
+      ints[to + 7] = itemPartial[item]!;
       ints[to + 8] = tile < 0 ? 0 : plan.mergePartial[tile]!;
       ints[to + 9] = tile < 0 ? 0 : plan.mergeCount[tile]!;
-      ints[to + 10] = batch.positions[token0]!;
-      if (tile < 0 || plan.itemPartial[item] !== plan.mergePartial[tile]) continue;
+      ints[to + 10] = positions[token0]!;
+      if (tile < 0 || itemPartial[item] !== plan.mergePartial[tile]) continue;
       ints.copyWithin(merge, to, to + ITEM);
       merge += ITEM;
     }
     return merge;
   }
 
-  /** Puts neighbouring parts together and sorts the spans; returns how many there are. */
-  #cut(plan: AttentionPlan, rowsOf: (item: number) => number): number {
-    const { numItems, numMerges } = plan;
+  /** Puts neighbouring parts together, sorts the spans and counts them; returns how many there are. */
+  #cut(plan: AttentionPlan, staged: StagedPlan): number {
+    const { numItems, numMerges, itemQLen, itemKvStart, itemKvEnd, itemPartial } = plan;
     if (this.#item.length < numItems) this.#grow(numItems);
+    const order = this.#order;
+    const items = this.#item;
+    const lengths = this.#length;
+    const tiles = this.#tile;
     let chunks = 0;
-    for (let i = 0; i < numItems; i++) chunks += ceilDiv(plan.itemKvEnd[i]! - plan.itemKvStart[i]!, CHUNK);
+    for (let i = 0; i < numItems; i++) chunks += chunksOf(itemKvStart[i]!, itemKvEnd[i]!);
     const isPerChunk = plan.kvChunk === CHUNK;
     const mostFor = (blocks: number) => (isPerChunk ? Math.min(MAX_SPAN, Math.max(1, Math.floor(chunks / blocks))) : 1);
     const most = mostFor(3 * plan.numWorkers);
@@ -131,8 +129,13 @@ export class PlanWriter {
     let spans = 0;
     let tile = -1;
     let before = 0; // spans of the tile so far
+    let numDecodes = 0;
+    let maxRows = 0;
+    let stateRows = 0;
     for (let i = 0; i < numItems; ) {
-      const partial = plan.itemPartial[i]!;
+      const partial = itemPartial[i]!;
+      const rows = itemQLen[i]!;
+      const isDecode = rows <= DECODE_ROWS;
       let length = 1;
       let rank = 0;
       if (partial >= 0) {
@@ -140,25 +143,30 @@ export class PlanWriter {
           tile++;
           before = 0;
         }
-        const isDecode = rowsOf(i) <= DECODE_ROWS;
         const parts = plan.mergeCount[tile]!;
         const count = ceilDiv(parts, isDecode ? most : mostTall);
         length = Math.floor((parts * (before + 1)) / count) - Math.floor((parts * before) / count);
         before++;
         if (isDecode) rank = MOST_CHUNKS + parts;
+        if (rows > stateRows) stateRows = rows;
       }
+      if (isDecode) numDecodes++;
+      if (rows > maxRows) maxRows = rows;
       const span = spans++;
-      this.#item[span] = i;
-      this.#length[span] = length;
-      this.#tile[span] = partial < 0 ? -1 : tile;
+      items[span] = i;
+      lengths[span] = length;
+      tiles[span] = partial < 0 ? -1 : tile;
       if (rank === 0) {
-        rank = ceilDiv(plan.itemKvEnd[i + length - 1]! - plan.itemKvStart[i]!, CHUNK);
-        if (rank > most && rowsOf(i) <= DECODE_ROWS) rank += 2 * MOST_CHUNKS;
+        rank = chunksOf(itemKvStart[i]!, itemKvEnd[i + length - 1]!);
+        if (rank > most && isDecode) rank += 2 * MOST_CHUNKS;
       }
-      this.#order[span] = rank * SPANS + span;
+      order[span] = rank * SPANS + span;
       i += length;
     }
-    this.#order.subarray(0, spans).sort();
+    order.subarray(0, spans).sort();
+    staged.numDecodes = numDecodes;
+    staged.maxRows = maxRows;
+    staged.stateRows = stateRows;
     return spans;
   }
 
@@ -169,6 +177,10 @@ export class PlanWriter {
     this.#tile = new Int32Array(size);
     this.#order = new Float64Array(size);
   }
+}
+
+function chunksOf(from: number, to: number): number {
+  return ((to - from + CHUNK - 1) / CHUNK) | 0;
 }
 
 /** What launches take of a plan (kv-ops.ts): grids of few sizes. */

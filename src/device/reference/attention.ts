@@ -92,10 +92,10 @@ export function runAttention(
   scratch.params = params;
 
   for (let item = 0; item < plan.numItems; item++) {
-    if (plan.itemValid[item] === 0) continue;
+    if (plan.itemQLen[item] === 0) continue;
     const row = plan.itemRow[item]!;
     const qStart = plan.itemQStart[item]!;
-    const qEnd = Math.min(qStart + qTile, batch.queryLen(row) * groupSize);
+    const qEnd = qStart + plan.itemQLen[item]!;
     const partial = plan.itemPartial[item]!;
     for (let kvHead = 0; kvHead < numKvHeads; kvHead++) {
       for (let packed = qStart; packed < qEnd; packed++) {

@@ -149,7 +149,7 @@ export class GpuStagedBatch implements StagedBatch {
       ints[at + 3] = plan.itemKvEnd[i]!;
       ints[at + 4] = plan.itemPartial[i]!;
       if (plan.itemPartial[i]! < 0) to.isAllMerged = false;
-      ints[at + 5] = plan.itemValid[i]!;
+      ints[at + 5] = plan.itemQLen[i]!;
       this.#at = at + ITEM_INTS;
     }
     to.merges = this.#at;
