@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { OutputObjects, OutputWriter, type RequestOutput } from "../../test/support/outputs.js";
 import { makeRandom } from "../../test/support/random.js";
-import { Column, OutputReader, OutputTable, type StepColumns } from "./outputs.js";
+import { Block, Column, OutputReader, OutputTable, type StepColumns } from "./outputs.js";
 
 test("samples come and go: every one gets its own tokens, log-probabilities and notes, in order", () => {
   const random = makeRandom(7);
@@ -90,13 +90,16 @@ test("nobody hears of a sample whose call is gone, nor of one after its end", ()
   ]);
 });
 
-test("a column grows, and what is taken from it is as long as it was full", () => {
+test("a column grows; what a block takes of it is as long as it was full, and lies in the block's buffer", () => {
   const column = new Column(new Int32Array(1));
   for (let i = 0; i < 5; i++) column.push(i);
-  const taken = column.take();
-  assert.deepEqual([[...taken], taken.buffer.byteLength, column.count], [[0, 1, 2, 3, 4], 20, 0]);
+  const block = new Block(8);
+  const taken = block.take(column);
+  assert.deepEqual([[...taken], column.count], [[0, 1, 2, 3, 4], 0]);
   column.push(9);
-  assert.deepEqual([...column.take()], [9]);
+  const [next, floats] = [block.take(column), block.copy(Float32Array.of(0.5, 2), 2)];
+  assert.deepEqual([[...next], [...floats]], [[9], [0.5, 2]]);
+  for (const part of [taken, next, floats]) assert.equal(part.buffer.byteLength, 32);
 });
 
 function outputOf(callId: string, index: number, random: (n: number) => number): RequestOutput {

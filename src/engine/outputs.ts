@@ -134,41 +134,70 @@ export class OutputTable {
     const notes = this.#notes;
     this.#opened = [];
     this.#notes = [];
-    const hasEntries = this.#entryIds.count > 0;
-    const firstEntries = this.#firstEntries.take();
-    const logprobs = hasEntries
-      ? { firstEntries, ids: this.#entryIds.take(), values: this.#entryLogprobs.take() }
-      : null;
-    const handles = this.#handles.take();
-    const tokenEnds = this.#tokenEnds.take();
-    return { type: "outputs", opened, handles, tokenEnds, tokens: this.#tokens.take(), logprobs, notes, step };
+    const numRows = this.#handles.count;
+    const numTokens = this.#tokens.count;
+    const numEntries = this.#entryIds.count;
+    const block = new Block(2 * numRows + numTokens + (numEntries === 0 ? 0 : numTokens + 2 * numEntries));
+    const handles = block.take(this.#handles);
+    const tokenEnds = block.take(this.#tokenEnds);
+    const tokens = block.take(this.#tokens);
+    const logprobs =
+      numEntries === 0
+        ? null
+        : {
+            firstEntries: block.take(this.#firstEntries),
+            ids: block.take(this.#entryIds),
+            values: block.take(this.#entryLogprobs),
+          };
+    this.#firstEntries.count = 0;
+    return { type: "outputs", opened, handles, tokenEnds, tokens, logprobs, notes, step };
   }
 }
 
-/** A column that grows; what is taken from it is a copy of its own, since cloning a part of an array would clone all of it. */
+/** A column that grows. */
 export class Column<Values extends Int32Array | Float32Array> {
   count = 0;
-  #values: Values;
+  values: Values;
 
   constructor(values: Values) {
-    this.#values = values;
+    this.values = values;
   }
 
   push(value: number): void {
-    if (this.count === this.#values.length) this.#grow();
-    this.#values[this.count++] = value;
-  }
-
-  take(): Values {
-    const taken = this.#values.slice(0, this.count) as Values;
-    this.count = 0;
-    return taken;
+    if (this.count === this.values.length) this.#grow();
+    this.values[this.count++] = value;
   }
 
   #grow(): void {
-    const grown = new (this.#values.constructor as new (length: number) => Values)(2 * this.#values.length);
-    grown.set(this.#values);
-    this.#values = grown;
+    const grown = new (this.values.constructor as new (length: number) => Values)(2 * this.values.length);
+    grown.set(this.values);
+    this.values = grown;
+  }
+}
+
+/** The columns of a message in one buffer: each buffer is allocated, cloned and freed by itself, and a step has few numbers. */
+export class Block {
+  readonly #buffer: ArrayBuffer;
+  #at = 0; // in words
+
+  constructor(numWords: number) {
+    this.#buffer = new ArrayBuffer(4 * numWords);
+  }
+
+  /** The column's values, as part of the block; it is empty then. */
+  take<Values extends Int32Array | Float32Array>(column: Column<Values>): Values {
+    const taken = this.copy(column.values, column.count);
+    column.count = 0;
+    return taken;
+  }
+
+  /** The first `count` values, as part of the block. */
+  copy<Values extends Int32Array | Float32Array>(values: Values, count: number): Values {
+    const Part = values.constructor as new (buffer: ArrayBuffer, at: number, length: number) => Values;
+    const part = new Part(this.#buffer, 4 * this.#at, count);
+    for (let i = 0; i < count; i++) part[i] = values[i]!;
+    this.#at += count;
+    return part;
   }
 }
 

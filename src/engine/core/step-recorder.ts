@@ -5,7 +5,7 @@ import type { Request } from "../../core/request.js";
 import type { Device } from "../../device/device.js";
 import { MAX_RUN } from "../../drafter/drafter.js";
 import type { Scheduler } from "../../scheduler/scheduler.js";
-import type { StepColumns } from "../outputs.js";
+import { Block, type StepColumns } from "../outputs.js";
 import type { EngineStats, HostTimes, PictureStats } from "../types.js";
 import type { Flight } from "./flight.js";
 
@@ -43,7 +43,10 @@ export class StepRecorder {
   record({ step, startMs, sessions, firstDraw, lastLogit }: Flight): void {
     const { scheduler, cache, clock } = this.#watched;
     const { numRows } = step;
-    const handles = new Int32Array(numRows);
+    const block = new Block(3 * numRows);
+    const starts = block.copy(step.starts, numRows);
+    const queryLens = block.copy(step.queryLens, numRows);
+    const handles = block.copy(starts, numRows); // written below
     let drafted: Int32Array | null = null;
     let longest = 0;
     let prefills = 0;
@@ -66,8 +69,8 @@ export class StepRecorder {
       startMs,
       durationMs: clock() - startMs,
       handles,
-      starts: step.starts.slice(0, numRows),
-      queryLens: step.queryLens.slice(0, numRows),
+      starts,
+      queryLens,
       drafted,
       accepted: drafted === null ? null : new Int32Array(numRows),
       prefills,
