@@ -67,6 +67,8 @@ export class CacheManager {
   readonly #prefix: Prefix;
   readonly #fork: PageFork;
   readonly #tier: HostTier | null;
+  /** No group gives pages or states back before the request ends. */
+  readonly #keepsAll: boolean;
   readonly #refill: Refill | null;
 
   constructor(options: CacheOptions) {
@@ -79,6 +81,7 @@ export class CacheManager {
     this.pageSize = pageSize;
     this.#tier = (prefixCaching && options.hostTier) || null;
     this.#pools = new GroupPools({ groups, pageSize, prefixCaching, maxChunk, tier: this.#tier });
+    this.#keepsAll = this.#pools.groups.every(({ isFull }) => isFull);
     this.states = this.#pools.stateIndex < 0 ? null : new StateSlots(this.#pools, pageSize);
     this.transfers = new PageTransfers(this.#pools);
     this.maxTokens = this.#pools.maxTokens;
@@ -177,9 +180,10 @@ export class CacheManager {
    * gives back what no later token can see.
    */
   publish(request: Request): void {
+    const numFull = this.isSharing ? Math.floor(request.numCommitted / this.pageSize) : 0;
+    if (this.#keepsAll && numFull <= request.numSharedPages) return; // most rows of most steps
     openTables(request, this.#pools.groups.length);
     if (this.isSharing) {
-      const numFull = Math.floor(request.numCommitted / this.pageSize);
       hashPages(request, numFull, this.pageSize);
       if (this.#pools.hasPages) for (let i = request.numSharedPages; i < numFull; i++) this.#publishPage(request, i);
       request.numSharedPages = Math.max(request.numSharedPages, numFull);

@@ -30,9 +30,6 @@ export class BatchGroup {
   }
 }
 
-/** From so many pages on a table is copied as a block. */
-const LONG_TABLE = 24;
-
 export class Batch {
   readonly pageSize: number;
   readonly maxTokens: number;
@@ -133,8 +130,7 @@ export class Batch {
     const first = kvIndptr[row]!; // 0 for the first row, ever
     if (first + numPages > this.groups[g]!.kvIndices.length) this.groups[g]!.growPages(first + numPages);
     const { kvIndices } = this.groups[g]!;
-    if (numPages < LONG_TABLE) for (let i = 0; i < numPages; i++) kvIndices[first + i] = pages[i]!;
-    else kvIndices.set(pages.length === numPages ? pages : pages.subarray(0, numPages), first);
+    kvIndices.set(pages.length === numPages ? pages : pages.subarray(0, numPages), first);
     kvIndptr[row + 1] = first + numPages;
     for (let t = this.qoIndptr[row]!; t < this.numTokens; t++) {
       const pos = this.positions[t]!;
