@@ -3,6 +3,10 @@
 export async function* mergeInOrder<T>(
   sources: readonly AsyncGenerator<T>[],
 ): AsyncGenerator<{ readonly source: number; readonly value: T }> {
+  if (sources.length === 1) {
+    for await (const value of sources[0]!) yield { source: 0, value };
+    return;
+  }
   const next = (source: number) => sources[source]!.next().then((result) => ({ source, result }));
   const waiting = new Map(sources.map((_, source) => [source, next(source)]));
   try {
