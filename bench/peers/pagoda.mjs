@@ -10,7 +10,8 @@ const HERE = new URL("../../", import.meta.url);
 export async function openPagoda({ model, threads, root, name = "pagoda" }) {
   const clone = root === undefined ? HERE : pathToFileURL(`${resolve(root)}/`);
   const { createEngine } = await import(new URL("dist/src/index.js", clone).href);
-  const engine = await createEngine({ model, threads });
+  // Random weights repeat themselves: guesses would come true as they do for no real model. Earlier commits do not know the word.
+  const engine = await createEngine({ model, threads, ...(root === undefined ? { speculative: "off" } : {}) });
   let runs = 0;
   const generate = (prompt, maxTokens, salt) =>
     engine.generate(prompt, { maxTokens, ignoreEos: true, temperature: 0, salt }).result();
