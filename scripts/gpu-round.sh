@@ -150,7 +150,7 @@ SETTINGS
     host)
       # What the host does for a step: by stage and number of rows, and over 256 requests of all lengths.
       phase 60 host-time node dist/bench/host-time.js /tmp/1b 1,8,64,256; cat "$OUT/host-time.log" >> "$TABLE"
-      phase 60 host-requests node bin/pagoda.js bench throughput --device cuda --model /tmp/1b --requests 256 --input-len 100-1024 --output-len 100-1024 --seed 0 --repeat 2 --max-pages-per-batch 512 --ideal-chunk 1024
+      phase 60 host-requests node bin/pagoda.js bench throughput --device cuda --model /tmp/1b --requests 256 --input-len 100-1024 --output-len 100-1024 --seed 0 --repeat 3 --max-pages-per-batch 512 --ideal-chunk 1024
       grep -vE "^\s*$" "$OUT/host-requests.log" | tail -14 >> "$TABLE" ;;
     serve)
       # Streaming clients through the server.
