@@ -8,6 +8,8 @@ import { ANSWERING, answersBy, GUESSING } from "./support/asked.js";
 import { GUESSERS, KINDS, modelOf } from "./support/kinds.js";
 
 const MIN_MATCH = 1; // random weights repeat little else
+/** Guesses of each method that come true at least: a GPU's rows leave the overlap of steps for likely ones alone. */
+const ACCEPTED = { reference: 20, cpu: 20, cuda: 5 } as const;
 
 for (const [device, reason] of ANSWERING) {
   for (const kind of KINDS) {
@@ -19,7 +21,10 @@ for (const [device, reason] of ANSWERING) {
       for (const method of ["ngram", "suffix", "suffix"] as const) {
         assert.deepEqual(await answersBy(engine, method), plain, method);
         const { acceptedTokens, draftTokens } = (await engine.stats()).speculation;
-        assert.ok(acceptedTokens - before > 20, `${method}: ${acceptedTokens - before} of ${draftTokens} accepted`);
+        assert.ok(
+          acceptedTokens - before > ACCEPTED[device],
+          `${method}: ${acceptedTokens - before} of ${draftTokens} accepted`,
+        );
         before = acceptedTokens;
       }
       assert.equal((await engine.stats()).pagesUsed, 0, "pages leak");

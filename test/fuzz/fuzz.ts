@@ -4,6 +4,7 @@
 // ones: TMPDIR=/dev/shm spares the disk.
 //   --every-isa     broken weights on every instruction set of this processor, by turns
 //   --goldens DIR   and in the models of this folder too
+//   --device NAME   guesses on this device
 //   --say           print each seed before it is tried: the last one is what ended the process
 
 import { mkdtempSync, rmSync } from "node:fs";
@@ -32,6 +33,7 @@ const { values } = parseArgs({
     what: { type: "string", default: "all" },
     "every-isa": { type: "boolean", default: false },
     goldens: { type: "string", multiple: true, default: [] },
+    device: { type: "string", multiple: true, default: [] },
     say: { type: "boolean", default: false },
   },
 });
@@ -59,7 +61,7 @@ await using host = await startServer(
 const routes = await routesOf(host.url);
 const models = new ModelFuzzer();
 const folders = new FolderFuzzer();
-const guesses = new GuessFuzzer();
+const guesses = new GuessFuzzer({ devices: values.device });
 /** What is tried here, one after another; bodies go to a server, many at once. */
 const fuzzers: Readonly<
   Record<Exclude<Kind, "bodies">, { try(seed: number): string | null | Promise<string | null> }>

@@ -2,6 +2,7 @@
 // preemptions, callers that leave, and whatever sampling can be asked for. Each seed is one engine that answers the same requests without
 // guesses and with them: tokens, log-probabilities and errors are the same, and every page comes back.
 
+import { setTimeout as sleep } from "node:timers/promises";
 import { isDeepStrictEqual } from "node:util";
 import { PagodaError } from "../../src/core/errors.js";
 import type { SpeculationMethod } from "../../src/core/speculation.js";
@@ -16,9 +17,9 @@ const CONTEXT = 128;
 const MOST_PROMPT = 60;
 const MOST_TOKENS = 40;
 const ROUNDS = 3;
+const MOST_LANDING_MS = 5000;
 
 const OPTIONS: Readonly<Record<string, readonly unknown[]>> = {
-  device: ["reference", "cpu", "cpu"],
   kvDtype: ["auto", "f32", "f16", "bf16", "i8"],
   pageSize: [1, 4, 16],
   threads: [1, 2],
@@ -58,7 +59,13 @@ interface Subject {
 export class GuessFuzzer {
   readonly #subjects = subjects();
   readonly #steps = new Map<string, number>();
-  #isCpuHere: boolean | null = null;
+  readonly #asked: readonly string[];
+  #devices: readonly string[] | null = null;
+
+  /** devices: those to run on; none: the reference device and, where it is here, the cpu device. */
+  constructor({ devices = [] }: { devices?: readonly string[] } = {}) {
+    this.#asked = devices;
+  }
 
   /** Steps that tried guesses so far, by what guessed. */
   get facts(): string {
@@ -68,19 +75,26 @@ export class GuessFuzzer {
 
   /** What differs; null: nothing. */
   async try(seed: number): Promise<string | null> {
-    this.#isCpuHere ??= await isCpuHere();
+    this.#devices ??= this.#asked.length > 0 ? this.#asked : await devicesHere();
     const random = seeded(seed);
     const { name, methods, options } = pick(random, this.#subjects);
     const method = pick(random, methods);
     const chosen = Object.fromEntries(
       Object.entries(OPTIONS).map(([option, values]) => [option, pick(random, values)]),
     );
-    if (!this.#isCpuHere) chosen.device = "reference";
     const pages = Math.ceil(CONTEXT / Number(chosen.pageSize));
     const numPages = Math.ceil(pages * pick(random, [2.5, 4, 12])) + 1;
     const maxPagesPerBatch = Math.ceil(pages * pick(random, [0.3, 1, 2]));
     const whole: EngineOptions = {
-      ...{ ...chosen, numPages, maxPagesPerBatch, maxContext: CONTEXT, targetStepMs: 0, worker: false },
+      ...{
+        ...chosen,
+        device: pick(random, this.#devices) as "cpu",
+        numPages,
+        maxPagesPerBatch,
+        maxContext: CONTEXT,
+        targetStepMs: 0,
+        worker: false,
+      },
       ...{ speculative: method, ...options() },
     };
     try {
@@ -113,13 +127,18 @@ export class GuessFuzzer {
     const before = (await engine.stats()).speculation.drafts;
     const first = await passes[isFirst ? 1 : 0]!();
     const second = await passes[isFirst ? 0 : 1]!();
-    const { speculation, pagesUsed, running } = await engine.stats();
+    const { speculation } = await engine.stats();
     this.#steps.set(method, (this.#steps.get(method) ?? 0) + speculation.drafts - before);
     for (let i = 0; i < asked.length; i++) {
       if (leaves[i] !== Number.POSITIVE_INFINITY || isDeepStrictEqual(first[i], second[i])) continue;
       return `${JSON.stringify(asked[i])} by ${methods[i]}: ${JSON.stringify(first[i])} and ${JSON.stringify(second[i])}`;
     }
-    return pagesUsed + running === 0 ? null : `${pagesUsed} pages and ${running} requests are left`;
+    // Those of callers that left come back when the step has landed that computed for them.
+    for (const endMs = performance.now() + MOST_LANDING_MS; ; await sleep(1)) {
+      const { pagesUsed, running } = await engine.stats();
+      if (pagesUsed + running === 0) return null;
+      if (performance.now() > endMs) return `${pagesUsed} pages and ${running} requests are left`;
+    }
   }
 }
 
@@ -172,10 +191,10 @@ function answersOf(
   );
 }
 
-async function isCpuHere(): Promise<boolean> {
+async function devicesHere(): Promise<readonly string[]> {
   const { device } = await openCpu();
   device?.close();
-  return device !== null;
+  return device === null ? ["reference"] : ["reference", "cpu", "cpu"];
 }
 
 /** Each kind of drafter about as often. */

@@ -72,7 +72,9 @@ interface MethodReport extends Omit<MethodRun, "answers"> {
   readonly decodeSpeedUp: number;
   readonly cpuSpeedUp: number;
   readonly isEqual: boolean;
+  /** The first and the last of these, round by round. */
   readonly speedUps: readonly number[];
+  readonly cpuSpeedUps: readonly number[];
 }
 
 export const speculationBench: Bench = {
@@ -211,6 +213,7 @@ function reportOf(method: SpeculationMethod, runs: readonly MethodRun[], plain: 
     cpuSpeedUp: median(ratios((run) => run.cpuMs)),
     isEqual: runs.every((run) => JSON.stringify(run.answers) === JSON.stringify(plain[0]!.answers)),
     speedUps: ratios((run) => run.wallMs),
+    cpuSpeedUps: ratios((run) => run.cpuMs),
   };
 }
 
