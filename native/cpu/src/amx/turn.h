@@ -1,6 +1,6 @@
 // Four bytes of every row and column change places: the steps that whole transposes of such are made of.
 #pragma once
-#include "../kernels/simd.h"
+#include "../kernels/transpose.h"
 
 namespace pg {
 namespace PG_NS {
@@ -27,22 +27,12 @@ PG_INLINE void turn_lanes(__m512i (&v)[4]) {
 
 // [16][16] -> [16][16]; rows lie `from_stride` and `to_stride` bytes apart.
 PG_INLINE void turn_16(uint8_t* to, int64_t to_stride, const uint8_t* from, int64_t from_stride) {
-  __m512i v[4][4];  // [place in a four of rows][fours of rows]
-#pragma GCC unroll 4
-  for (int four = 0; four < 4; four++) {
-    __m512i rows[4];
-#pragma GCC unroll 4
-    for (int i = 0; i < 4; i++) rows[i] = _mm512_loadu_si512(from + (four * 4 + i) * from_stride);
-    turn_in_lanes(rows);
-#pragma GCC unroll 4
-    for (int i = 0; i < 4; i++) v[i][four] = rows[i];
-  }
-#pragma GCC unroll 4
-  for (int i = 0; i < 4; i++) {
-    turn_lanes(v[i]);
-#pragma GCC unroll 4
-    for (int lane = 0; lane < 4; lane++) _mm512_storeu_si512(to + (lane * 4 + i) * to_stride, v[i][lane]);
-  }
+  vf rows[16];
+#pragma GCC unroll 16
+  for (int i = 0; i < 16; i++) rows[i] = _mm512_loadu_ps((const float*)(from + i * from_stride));
+  transpose(rows);
+#pragma GCC unroll 16
+  for (int i = 0; i < 16; i++) _mm512_storeu_ps((float*)(to + i * to_stride), rows[i]);
 }
 
 // [8][16] -> [16][8], which is one after the other.

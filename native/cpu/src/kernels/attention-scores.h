@@ -2,6 +2,7 @@
 // where they lie (score_rows). Many: keys are transposed once (pack_keys) and lanes are keys (score_packed).
 #pragma once
 #include "attention-tile.h"
+#include "transpose.h"
 
 namespace pg {
 namespace PG_NS {
@@ -170,53 +171,6 @@ inline void score_rows_block(int rows, float* scores, const float* q, int64_t q_
       default: score_rows<4, Row>(to, from, q_stride, keys, next, dim, first, last); break;
     }
   }
-}
-
-// x[i][j] -> x[j][i] for a VL x VL block of lanes.
-PG_INLINE void transpose(vf (&x)[VL]) {
-#if PG_ISA == 3
-  __m512 t[16];
-  for (int i = 0; i < 16; i += 2) {  // pairs of rows, interleaved
-    t[i] = _mm512_unpacklo_ps(x[i], x[i + 1]);
-    t[i + 1] = _mm512_unpackhi_ps(x[i], x[i + 1]);
-  }
-  __m512 u[16];
-  for (int i = 0; i < 16; i += 4) {  // four rows, interleaved: u[i + c] has column c of each 128-bit lane
-    u[i + 0] = _mm512_castpd_ps(_mm512_unpacklo_pd(_mm512_castps_pd(t[i]), _mm512_castps_pd(t[i + 2])));
-    u[i + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(_mm512_castps_pd(t[i]), _mm512_castps_pd(t[i + 2])));
-    u[i + 2] = _mm512_castpd_ps(_mm512_unpacklo_pd(_mm512_castps_pd(t[i + 1]), _mm512_castps_pd(t[i + 3])));
-    u[i + 3] = _mm512_castpd_ps(_mm512_unpackhi_pd(_mm512_castps_pd(t[i + 1]), _mm512_castps_pd(t[i + 3])));
-  }
-  for (int c = 0; c < 4; c++) {  // 4 x 4 transpose of 128-bit lanes
-    const __m512 a = _mm512_shuffle_f32x4(u[c], u[c + 4], 0x88);
-    const __m512 b = _mm512_shuffle_f32x4(u[c + 8], u[c + 12], 0x88);
-    const __m512 d = _mm512_shuffle_f32x4(u[c], u[c + 4], 0xdd);
-    const __m512 e = _mm512_shuffle_f32x4(u[c + 8], u[c + 12], 0xdd);
-    x[c] = _mm512_shuffle_f32x4(a, b, 0x88);
-    x[c + 8] = _mm512_shuffle_f32x4(a, b, 0xdd);
-    x[c + 4] = _mm512_shuffle_f32x4(d, e, 0x88);
-    x[c + 12] = _mm512_shuffle_f32x4(d, e, 0xdd);
-  }
-#elif PG_ISA == 2
-  __m256 t[8];
-  for (int i = 0; i < 8; i += 2) {
-    t[i] = _mm256_unpacklo_ps(x[i], x[i + 1]);
-    t[i + 1] = _mm256_unpackhi_ps(x[i], x[i + 1]);
-  }
-  __m256 u[8];
-  for (int i = 0; i < 8; i += 4) {
-    u[i + 0] = _mm256_castpd_ps(_mm256_unpacklo_pd(_mm256_castps_pd(t[i]), _mm256_castps_pd(t[i + 2])));
-    u[i + 1] = _mm256_castpd_ps(_mm256_unpackhi_pd(_mm256_castps_pd(t[i]), _mm256_castps_pd(t[i + 2])));
-    u[i + 2] = _mm256_castpd_ps(_mm256_unpacklo_pd(_mm256_castps_pd(t[i + 1]), _mm256_castps_pd(t[i + 3])));
-    u[i + 3] = _mm256_castpd_ps(_mm256_unpackhi_pd(_mm256_castps_pd(t[i + 1]), _mm256_castps_pd(t[i + 3])));
-  }
-  for (int c = 0; c < 4; c++) {
-    x[c] = _mm256_permute2f128_ps(u[c], u[c + 4], 0x20);
-    x[c + 4] = _mm256_permute2f128_ps(u[c], u[c + 4], 0x31);
-  }
-#else
-  transpose4(x);
-#endif
 }
 
 // packed[d, j] = key j's dim d, for keys [first, last) in whole steps of VL. packed: [dim, kTileKeys].
