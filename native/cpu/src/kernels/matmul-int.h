@@ -421,11 +421,12 @@ PG_INLINE vf scale_of(const uint8_t* at, const uint8_t* big, int half, int v) {
   return scale;
 }
 
-// Where there is more to compute per byte, memory and arithmetic take turns instead of overlapping: codes of few bits for several rows
-// are asked for line by line, kAhead bytes before their use (into L2), whole blocks at once: asking between the multiplications was
-// measured slower than not asking. All others ask for pages.
+// Beside the pages that come next, the first tile of a panel asks for their lines, kAhead bytes before use (into L2) and whole blocks at
+// once: the processor's own streams begin anew at every page, and arithmetic would wait for each.
 constexpr int64_t kAhead = 8192;
-constexpr bool asks_for_lines(Codes codes, int rows) { return !PG_WASM && codes != Codes::kByte && rows >= 3; }
+
+// As many as leave registers for the sums of a whole panel.
+constexpr int kWholePanelRows = PG_WASM ? 1 : 2;
 
 // What a block of 32 columns adds to the sums of NV vectors of outputs, from vector `first` of the panel on. Where codes are unpacked,
 // factors are f32.
@@ -493,9 +494,10 @@ void int_tile(const Gemm& g, int64_t panel, int first, int64_t row, const uint8_
       codes += header_bytes(spec);
     }
     const uint8_t* scales = codes + code_bytes(spec.codes);
-    if (ahead && !asks_for_lines(spec.codes, MR)) ask_ahead(codes, block_bytes(spec), end);
-    if (ahead && asks_for_lines(spec.codes, MR))
-      for (int64_t line = 0; line < block_bytes(spec); line += 64) __builtin_prefetch(codes + kAhead + line, 0, 2);
+    if (ahead) {
+      ask_ahead(codes, block_bytes(spec), end);
+      for (int64_t line = 0; !PG_WASM && line < block_bytes(spec); line += 64) __builtin_prefetch(codes + kAhead + line, 0, 2);
+    }
     add_block<E, MR, NV, false>(sum, {codes, scales, scales + factor_bytes(spec.scale), header}, first, x, side);
     codes += block_bytes(spec);
     x += 32 * MR;
@@ -520,9 +522,13 @@ PG_INLINE void int_dispatch(const Gemm& g, int64_t height, int64_t panel, int fi
 template <int E>
 void int_gemm(const Gemm& g, int64_t panel_begin, int64_t panel_end, int64_t tile_begin, int64_t tile_end, uint8_t*) {
   ask_first(g, panel_begin);
-#if PG_WASM
-  if (g.tiles.n == 1) {  // the whole panel at once: the processor itself fetches ahead best where there is one stream
-    for (int64_t panel = panel_begin; panel < panel_end; panel++) int_tile<E, 1, kPanelRows / VL>(g, panel, 0, 0, g.x, true);
+  // Few rows wait for memory: they take the whole panel at once, one stream. Half of it after the other would wait first and multiply then.
+#if PG_WASM || PG_ISA == 2
+  if (g.tiles.n <= kWholePanelRows) {
+    for (int64_t panel = panel_begin; panel < panel_end; panel++) {
+      if (g.tiles.n == 1) int_tile<E, 1, kPanelRows / VL>(g, panel, 0, 0, g.x, true);
+      else if constexpr (kWholePanelRows > 1) int_tile<E, kWholePanelRows, kPanelRows / VL>(g, panel, 0, 0, g.x, true);
+    }
     return;
   }
 #endif
