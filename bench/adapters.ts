@@ -112,23 +112,22 @@ async function measure(
     } as const;
     core.add({ ...message, prompt, sampling, arrivalMs: 0 }, null, held);
   }
-  const atStart = numRows * WARM_TOKENS;
-  const atEnd = numRows * (WARM_TOKENS + steps);
-  const first = core.stats().generatedTokens;
-  let [begun, began, ended, done] = [0, 0, 0, 0];
-  let busyMs = 0;
+  // Of the steps in which every row decodes, the one in the middle: other work on the machine comes and goes.
+  const wall: number[] = [];
+  const busy: number[] = [];
+  let tokens = core.stats().generatedTokens;
   while (core.hasWork) {
+    const [began, busyBegan] = [performance.now(), processorMs()];
     core.step();
     core.takeOutputs();
-    const tokens = core.stats().generatedTokens - first;
-    if (begun === 0 && tokens >= atStart) [begun, began, busyMs] = [performance.now(), tokens, -processorMs()];
-    if (ended === 0 && tokens >= atEnd) {
-      [ended, done] = [performance.now(), tokens];
-      busyMs += processorMs();
-    }
+    const before = tokens;
+    tokens = core.stats().generatedTokens;
+    if (tokens - before !== numRows) continue;
+    wall.push(performance.now() - began);
+    busy.push(processorMs() - busyBegan);
   }
-  const numTokens = done - began;
-  return { tokensPerSecond: (1000 * numTokens) / (ended - begun), busyMs: (busyMs * numRows) / numTokens };
+  const counted = (of: readonly number[]): number => median(of.slice(WARM_TOKENS));
+  return { tokensPerSecond: (1000 * numRows) / counted(wall), busyMs: counted(busy) };
 }
 
 function processorMs(): number {
