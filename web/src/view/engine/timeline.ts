@@ -80,7 +80,7 @@ export class Timeline {
         "Steps",
         "A column is a step: one forward pass over a batch without padding. Above, its tokens by request, prompts full and " +
           "decodes pale. In the middle, a lane per request: thick while it computes its prompt, thin while it decodes, a ring " +
-          "where it began behind a cached prefix. Then tokens guessed ahead, those that came true dark. Below, the time it took.",
+          "where it began behind a cached prefix. Then tokens guessed ahead, those that came true red. Below, the time it took.",
         this.#behind,
         this.#zoomButton("Narrower", "−", -1),
         this.#zoomButton("Wider", "+", 1),
