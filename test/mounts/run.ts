@@ -2,15 +2,30 @@
 // the packed package.
 //   npm run test:mounts               all three
 //   npm run test:mounts -- next       one of them
+// On Bun and Deno an engine also answers on each device that is there, with the same words: webgpu on the machine's adapter, or on the one in
+// software that Chromium brings.
 // Needs the npm registry; everything else stays on this machine.
 
 import assert from "node:assert/strict";
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { freePort } from "../support/free-port.js";
+
+const DEVICES = `import { createEngine } from "pagoda";
+
+const said = new Set();
+for (const device of process.argv.slice(2)) {
+  const engine = await createEngine({ device });
+  const { text } = await engine.generate("Once upon a time", { maxTokens: 16, temperature: 0 }).result();
+  said.add(text);
+  await engine.close();
+}
+if (said.size !== 1) throw new Error([...said].join("\\n"));
+`;
+const CHROMIUM = "/usr/lib/chromium";
 
 interface Mount {
   readonly packages: readonly string[];
@@ -35,16 +50,18 @@ const MOUNTS: Readonly<Record<string, Mount>> = {
     base: "/api/llm",
   },
   bun: {
-    packages: ["bun"],
+    packages: ["bun", "webgpu"],
     files: {
+      "devices.js": DEVICES,
       "app.js": `${ENGINE}Bun.serve({ port: Number(process.argv[2]), hostname: "127.0.0.1", idleTimeout: 0, fetch: createHandler(engine) });\n`,
     },
     command: (port) => ["node_modules/bun/bin/bun.exe", "app.js", String(port)],
     base: "",
   },
   deno: {
-    packages: ["deno"],
+    packages: ["deno", "webgpu"],
     files: {
+      "devices.js": DEVICES,
       "app.js": `${ENGINE}Deno.serve({ port: Number(Deno.args[0]), hostname: "127.0.0.1" }, createHandler(engine));\n`,
     },
     command: (port) => ["node_modules/.bin/deno", "run", "-A", "app.js", String(port)],
@@ -62,8 +79,8 @@ try {
   rmSync(folder, { recursive: true, force: true });
 }
 
-function run(command: string, args: readonly string[], cwd: string): void {
-  const { status, stderr } = spawnSync(command, args, { cwd, encoding: "utf8" });
+function run(command: string, args: readonly string[], cwd: string, env = process.env): void {
+  const { status, stderr } = spawnSync(command, args, { cwd, env, encoding: "utf8" });
   assert.equal(status, 0, stderr);
 }
 
@@ -91,6 +108,13 @@ async function tryMount(name: string, { packages, files, command, base }: Mount)
     process.kill(-child.pid!); // Next.js has processes of its own
     if (child.exitCode === null) await once(child, "exit");
   }
+  if (files["devices.js"] === undefined) return;
+  const begin = args.slice(0, args.indexOf("app.js"));
+  const icd = `${CHROMIUM}/vk_swiftshader_icd.json`;
+  const software = existsSync(icd) ? { VK_ICD_FILENAMES: icd, LD_LIBRARY_PATH: CHROMIUM } : {};
+  const env = { ...software, ...process.env };
+  run(join(app, file!), [...begin, "devices.js", "wasm", "webgpu"], app, env);
+  console.log(`${name}: the same words on wasm and webgpu`);
 }
 
 async function check(url: string, child: ChildProcess): Promise<void> {
