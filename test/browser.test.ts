@@ -8,6 +8,7 @@ import type { AddressInfo } from "node:net";
 import { extname, join } from "node:path";
 import { after, before, describe, test } from "node:test";
 import type { Browser } from "playwright-core";
+import { minifySync } from "vite";
 import { openBrowser, openBrowserWithWebGpu, openPage, whyNoBrowser } from "./support/browser.js";
 import { bundledGguf } from "./support/bundled-gguf.js";
 
@@ -154,6 +155,14 @@ describe("the engine in a browser, on WebGPU", { skip }, () => {
     await page.keyboard.press("Enter");
     await page.locator(".assistant", { hasText: /[a-z]+ [a-z]+ [a-z]+/ }).waitFor();
   });
+});
+
+test("the modules of WebGPU take less than 150 KB, minified as in the bundle", () => {
+  const folder = "dist/src/device/webgpu";
+  const names = readdirSync(folder, { recursive: true, encoding: "utf8" }).filter((name) => name.endsWith(".js"));
+  const sizes = names.map((name) => minifySync(name, readFileSync(join(folder, name), "utf8")).code.length);
+  const total = sizes.reduce((sum, size) => sum + size, 0);
+  assert.ok(total > 50_000 && total < 150_000, `${total} bytes`);
 });
 
 test("what pagoda/browser reaches imports nothing of Node", { skip: existsSync(BUNDLE) ? false : "not built" }, () => {
