@@ -156,7 +156,8 @@ __device__ void decode(const Args& a) {
     group_wait(1, COMPUTING);
 
     RunningMd running;
-    float total[TILES][4], o[TILES][4], m[2] = {MINUS_INF, MINUS_INF}, d[2] = {0.f, 0.f};
+    alignas(16) float total[TILES][4];
+    float o[TILES][4], m[2] = {MINUS_INF, MINUS_INF}, d[2] = {0.f, 0.f};
     clear_rows<TILES>(total);
     clear_rows<TILES>(o);
 #pragma unroll 1
@@ -196,7 +197,7 @@ __device__ void decode(const Args& a) {
         factor[r] = rescale(was, m[r]);
       }
       float sum[2];
-      probabilities_of(s, m, sum);
+      probabilities_of(s, score_factor(a.scale, a.softcap), m, sum);
       if constexpr (IS_FP8) {
         // Slots of a page that hold no key of the row may hold any factor, and 0 * NaN is NaN; their codes are finite, whatever they are.
         wait(c + 1);
@@ -248,9 +249,9 @@ __device__ void decode(const Args& a) {
       const float2 s0 = sums[lane], s1 = sums[32 + lane], s2 = sums[64 + lane], s3 = sums[96 + lane];
       d[0] = __fadd_rn(__fmul_rn(d[0], factor[0]), unit_sum(s0.x, s1.x, s2.x, s3.x));
       d[1] = __fadd_rn(__fmul_rn(d[1], factor[1]), unit_sum(s0.y, s1.y, s2.y, s3.y));
-      if (u + 1 == units || ends_chunk(unit + UNIT)) {
+      if (u + 1 == units || plan.ends_chunk(unit + UNIT)) {
         if (isPerChunk)
-          put_state<TILES>(a, plan, item, kvHead, item.partial + (unit - item.kvStart) / CHUNK, 0, o, m, d, column0 + 2 * q, warp == 0 && q == 0);
+          put_state<TILES>(a, plan, item, kvHead, item.partial + plan.chunk_of(unit, item.kvStart), 0, o, m, d, column0 + 2 * q, warp == 0 && q == 0);
         else fold_chunk<TILES>(total, running, o, m, d);
         clear_rows<TILES>(o);
         m[0] = m[1] = MINUS_INF;

@@ -66,7 +66,8 @@ __device__ void extend(const AttentionArgs& a) {
 
   const bool isPerChunk = item.partial >= 0 && plan.isPerChunk;
   RunningMd running;
-  float o[DV / 8][4], m[2] = {MINUS_INF, MINUS_INF}, d[2] = {0.f, 0.f}, room[DV / 8][4], (*total)[4] = room;
+  alignas(16) float room[DV / 8][4], (*total)[4] = room;
+  float o[DV / 8][4], m[2] = {MINUS_INF, MINUS_INF}, d[2] = {0.f, 0.f};
   if (DV > 128) keep_in_memory(total);  // there are registers for one of them
   clear_rows<DV / 8>(o);
   clear_rows<DV / 8>(total);
@@ -133,9 +134,9 @@ __device__ void extend(const AttentionArgs& a) {
         }
       }
     }
-    if (unit + UNIT >= hi || ends_chunk(unit + UNIT)) {
+    if (unit + UNIT >= hi || plan.ends_chunk(unit + UNIT)) {
       if (isPerChunk)
-        put_state<DV / 8>(a, plan, item, kvHead, item.partial + (unit - item.kvStart) / CHUNK, first, o, m, d, 2 * (lane & 3), (lane & 3) == 0);
+        put_state<DV / 8>(a, plan, item, kvHead, item.partial + plan.chunk_of(unit, item.kvStart), first, o, m, d, 2 * (lane & 3), (lane & 3) == 0);
       else fold_chunk<DV / 8>(total, running, o, m, d);
       clear_rows<DV / 8>(o);
       m[0] = m[1] = MINUS_INF;

@@ -64,7 +64,8 @@ __device__ __forceinline__ void latent(const AttentionArgs& a) {
 
   constexpr int TILES = DV / 4 / 8;  // of a warp's dims
   RunningMd running;
-  float total[TILES][4], o[TILES][4], m[2] = {MINUS_INF, MINUS_INF}, d[2] = {0.f, 0.f};
+  alignas(16) float total[TILES][4];
+  float o[TILES][4], m[2] = {MINUS_INF, MINUS_INF}, d[2] = {0.f, 0.f};
   clear_rows<TILES>(total);
   clear_rows<TILES>(o);
   const int column = quarter * (DV / 4) + 2 * (lane & 3);
@@ -93,7 +94,7 @@ __device__ __forceinline__ void latent(const AttentionArgs& a) {
       for (int w = 0; w < 4; w++) m[r] = fmaxf(m[r], tops[(set * 4 + w) * 16 + g + 8 * r]);
       factor[r] = rescale(was, m[r]);
     }
-    probabilities_of(s, m, sum);
+    probabilities_of(s, score_factor(a.scale, a.softcap), m, sum);
 #pragma unroll
     for (int half = 0; half < 2; half++) {
       u32 p[4];
@@ -126,9 +127,9 @@ __device__ __forceinline__ void latent(const AttentionArgs& a) {
       __syncthreads();  // these keys, of the last half also the probabilities, are not needed any more
       if (!isLast) load(half, unit + UNIT);
     }
-    if (isLast || ends_chunk(unit + UNIT)) {
+    if (isLast || plan.ends_chunk(unit + UNIT)) {
       if (!isPerChunk) fold_chunk<TILES>(total, running, o, m, d);
-      else if (isActive) put_state<TILES>(a, plan, item, 0, item.partial + (unit - item.kvStart) / CHUNK, first, o, m, d, column, quarter == 0 && (lane & 3) == 0);
+      else if (isActive) put_state<TILES>(a, plan, item, 0, item.partial + plan.chunk_of(unit, item.kvStart), first, o, m, d, column, quarter == 0 && (lane & 3) == 0);
       clear_rows<TILES>(o);
       m[0] = m[1] = MINUS_INF;
       d[0] = d[1] = 0.f;

@@ -55,7 +55,11 @@ __device__ __forceinline__ Rows rows_of(const AttentionArgs& a, const Plan& plan
   return rows;
 }
 
-// Raw dots of 8 * TILES keys from `key` on become scores, those of keys a row does not see -inf; top: each row's highest in this lane.
+// What dots are multiplied by to be scores: by probabilities_of, in one instruction with the subtraction. Capped ones are scores already.
+__device__ __forceinline__ float score_factor(float scale, float softcap) { return softcap > 0.f ? 1.f : __fmul_rn(scale, LOG2E); }
+
+// Raw dots of 8 * TILES keys from `key` on: those of keys a row does not see become -inf, capped ones scores. top: each row's highest score in
+// this lane.
 template <int TILES>
 __device__ __forceinline__ void scores_of(float (*s)[4], const Rows& rows, int key, float scale, float softcap, float* top) {
   const int q = threadIdx.x & 3;
@@ -64,12 +68,6 @@ __device__ __forceinline__ void scores_of(float (*s)[4], const Rows& rows, int k
     for (int i = 0; i < TILES; i++)
 #pragma unroll
       for (int j = 0; j < 4; j++) s[i][j] = score_of(s[i][j], scale, softcap);
-  } else {
-    const float factor = __fmul_rn(scale, LOG2E);
-#pragma unroll
-    for (int i = 0; i < TILES; i++)
-#pragma unroll
-      for (int j = 0; j < 4; j++) s[i][j] = __fmul_rn(s[i][j], factor);
   }
   // Most units are seen whole by all rows: no masks there.
   const int end = key + 8 * TILES;
@@ -88,6 +86,9 @@ __device__ __forceinline__ void scores_of(float (*s)[4], const Rows& rows, int k
   for (int i = 0; i < TILES; i++)
 #pragma unroll
     for (int j = 0; j < 4; j++) top[j >> 1] = fmaxf(top[j >> 1], s[i][j]);
+  const float factor = score_factor(scale, softcap);
+  top[0] = __fmul_rn(top[0], factor);
+  top[1] = __fmul_rn(top[1], factor);
 }
 __device__ __forceinline__ float quad_max(float v) {
   v = fmaxf(v, __shfl_xor_sync(0xffffffffu, v, 1));
@@ -98,9 +99,9 @@ __device__ __forceinline__ float quad_sum(float v) {
   return __fadd_rn(v, __shfl_xor_sync(0xffffffffu, v, 2));
 }
 
-// Scores of 32 keys (4 tiles) become probabilities relative to m; sum: this lane's of each row. What a unit adds to d is the four groups'
+// Dots of 32 keys (4 tiles) become probabilities relative to m; sum: this lane's of each row. What a unit adds to d is the four groups'
 // lane sums added ascending (unit_sum), then the quad's.
-__device__ __forceinline__ void probabilities_of(float (*s)[4], const float* m, float* sum) {
+__device__ __forceinline__ void probabilities_of(float (*s)[4], float factor, const float* m, float* sum) {
   // A row that sees nothing: any finite number in m's place makes all its probabilities 2^-inf = 0.
   const float top[2] = {m[0] == MINUS_INF ? 0.f : m[0], m[1] == MINUS_INF ? 0.f : m[1]};
   sum[0] = sum[1] = 0.f;
@@ -109,7 +110,7 @@ __device__ __forceinline__ void probabilities_of(float (*s)[4], const float* m, 
 #pragma unroll
     for (int j = 0; j < 4; j++) {
       const int r = j >> 1;
-      s[i][j] = exp2_of(__fsub_rn(s[i][j], top[r]));
+      s[i][j] = exp2_of(__fmaf_rn(s[i][j], factor, -top[r]));
       sum[r] = __fadd_rn(sum[r], s[i][j]);
     }
   }
@@ -129,10 +130,11 @@ __device__ __forceinline__ void softmax_unit(float (*s)[4], const Rows& rows, in
     factor[r] = rescale(was, m[r]);
   }
   float sum[2], more[2];
-  probabilities_of(s, m, sum);
+  const float factorOfDots = score_factor(scale, softcap);
+  probabilities_of(s, factorOfDots, m, sum);
 #pragma unroll
   for (int i = 1; i < 4; i++) {
-    probabilities_of(s + 4 * i, m, more);
+    probabilities_of(s + 4 * i, factorOfDots, m, more);
     sum[0] = __fadd_rn(sum[0], more[0]);
     sum[1] = __fadd_rn(sum[1], more[1]);
   }
@@ -164,22 +166,37 @@ __device__ __forceinline__ void clear_rows(float (*o)[4]) {
     for (int j = 0; j < 4; j++) o[n][j] = 0.f;
 }
 
-// The running state of two rows (g and g + 8), and a chunk's state folded into it, which begins anew.
+// The running state of two rows (g and g + 8), and a chunk's state folded into it.
 struct RunningMd {
   float m[2] = {MINUS_INF, MINUS_INF}, d[2] = {0.f, 0.f};
 };
+// `to`: total, or another, and then total stays as it is. Both are aligned to 16 bytes.
 template <int TILES>
-__device__ __forceinline__ void fold_chunk(float (*total)[4], RunningMd& running, float (*o)[4], float* m, float* d) {
+__device__ __forceinline__ void fold_chunk_into(float (*to)[4], float (*total)[4], RunningMd& running, float (*o)[4], const float* m, const float* d) {
   const Fold fold0(running.m[0], m[0]), fold1(running.m[1], m[1]);
   running.m[0] = fold0.m; running.m[1] = fold1.m;
   running.d[0] = fold0(running.d[0], d[0]); running.d[1] = fold1(running.d[1], d[1]);
 #pragma unroll
   for (int n = 0; n < TILES; n++) {
-    total[n][0] = fold0(total[n][0], o[n][0]);
-    total[n][1] = fold0(total[n][1], o[n][1]);
-    total[n][2] = fold1(total[n][2], o[n][2]);
-    total[n][3] = fold1(total[n][3], o[n][3]);
+    const Quad t = *(const Quad*)total[n];
+    *(Quad*)to[n] = {fold0(t.v[0], o[n][0]), fold0(t.v[1], o[n][1]), fold1(t.v[2], o[n][2]), fold1(t.v[3], o[n][3])};
   }
+}
+// The same of the first chunk, when nothing is running.
+template <int TILES>
+__device__ __forceinline__ void first_chunk_into(float (*to)[4], RunningMd& running, float (*o)[4], const float* m, const float* d) {
+#pragma unroll
+  for (int r = 0; r < 2; r++) {
+    running.m[r] = m[r];
+    running.d[r] = d[r];
+  }
+#pragma unroll
+  for (int n = 0; n < TILES; n++)
+    *(Quad*)to[n] = {__fadd_rn(o[n][0], 0.f), __fadd_rn(o[n][1], 0.f), __fadd_rn(o[n][2], 0.f), __fadd_rn(o[n][3], 0.f)};
+}
+template <int TILES>
+__device__ __forceinline__ void fold_chunk(float (*total)[4], RunningMd& running, float (*o)[4], float* m, float* d) {
+  fold_chunk_into<TILES>(total, total, running, o, m, d);
 }
 
 // The A fragment of 16 keys' probabilities: the scores' own registers, rounded to 16 bits.

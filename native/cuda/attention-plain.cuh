@@ -83,8 +83,8 @@ __device__ __forceinline__ void plain(const AttentionArgs& a) {
         }
         __syncwarp();
       }
-      if (unit + UNIT < item.kvEnd && !ends_chunk(unit + UNIT)) continue;
-      if (isPerChunk) put_state(item.partial + (unit - item.kvStart) / CHUNK, m, d, o);
+      if (unit + UNIT < item.kvEnd && !plan.ends_chunk(unit + UNIT)) continue;
+      if (isPerChunk) put_state(item.partial + plan.chunk_of(unit, item.kvStart), m, d, o);
       const Fold fold(runningM, m);
       runningD = fold(runningD, d);
       runningM = fold.m;

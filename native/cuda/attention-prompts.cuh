@@ -3,8 +3,9 @@
 // A block takes items of up to 128 packed rows for one kv head, one after the other (WorkList): two warpgroups of 64 rows each, and a warp
 // that copies. K and V of a unit are a slot each of two rings, brought as pages lie in the pool by bulk copies.
 // A warpgroup multiplies its queries with the keys (64 x 128 scores), makes probabilities of them, and multiplies those, in the
-// registers they are in, with the values, onto the sums of the chunk; at its end these are folded into the running state while the next
-// scores are multiplied. The warpgroups take turns on the tensor cores: one multiplies while the other makes probabilities.
+// registers they are in, with the values, onto the sums of the chunk. The warpgroups take turns on the tensor cores: one asks for a unit's
+// sums and the next one's scores at once, and the other's products follow these while it makes probabilities.
+// At the end of a chunk its sums are folded into the running state, which is in local memory: chunks are long, and registers few.
 // A warpgroup brings its queries itself, when an item is done: those of the next are in L2 by then.
 // Softcapped scores are attention-extend.cu's: their code would push the loop out of the instruction cache.
 // fp8 pages: codes of 64 keys are a slot each of a ring of their own; three warps make bf16 of them, in the slots of K and V.
@@ -48,7 +49,8 @@ __device__ void extend(const AttentionArgs& a) {
   __shared__ u64 keysFull[KEY_STAGES], keysEmpty[KEY_STAGES], valuesFull[VALUE_STAGES], valuesEmpty[VALUE_STAGES];
   __shared__ u64 given[WORKS], done[WORKS];
   __shared__ u64 codesFull[IS_FP8 ? CODE_SLOTS : 1], codesEmpty[IS_FP8 ? CODE_SLOTS : 1];
-  const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31, g = lane >> 2, q = lane & 3;
+  // By a shuffle, so that the compiler knows it to be one number for a warp.
+  const int warp = __shfl_sync(0xffffffffu, threadIdx.x >> 5, 0), lane = threadIdx.x & 31, g = lane >> 2, q = lane & 3;
   if (threadIdx.x == 0) {
     for (int s = 0; s < KEY_STAGES; s++) {
       barrier_init(&keysFull[s], IS_FP8 ? WIDENERS : 1);
@@ -97,8 +99,14 @@ __device__ void extend(const AttentionArgs& a) {
       const UnitPages<IS_FP8 ? CODE_KEYS : UNIT> unitPages(a, item);
       int nextPage = unitPages.of(first);
       if (works.n == 1) wait_if_alone();
-      work = take_work(a.taken + 2, total);
-      give();
+      // Its latency, and that of its record, pass while the first unit is on its way.
+      int taken = 0;
+      const bool isCounted = (int)gridDim.x < total;
+      if (isCounted && lane == 0) taken = gridDim.x + atomicAdd(a.taken + 2, 1);
+      auto give_next = [&]() {
+        work = isCounted ? __shfl_sync(0xffffffffu, taken, 0) : total;
+        give();
+      };
       if constexpr (IS_FP8) {
         // Per unit two slots of keys, then two of values.
         int nextHalf = unitPages.of(first + CODE_KEYS);
@@ -115,6 +123,7 @@ __device__ void extend(const AttentionArgs& a) {
             unitPages.template copy<false>(codes + key * CODE_SLOT, c < 2 ? keys : values, unit + (c & 1) * CODE_KEYS, id, &codesFull[key]);
             if (++key == CODE_SLOTS) { key = 0; keyRound++; }
           }
+          if (u == 0) give_next();
         }
       } else {
 #pragma unroll 1
@@ -129,6 +138,7 @@ __device__ void extend(const AttentionArgs& a) {
           unitPages.template copy<false>(vs + value * SLOT, values, unit, page, &valuesFull[value]);
           if (++key == KEY_STAGES) { key = 0; keyRound++; }
           if (++value == VALUE_STAGES) { value = 0; valueRound++; }
+          if (u == 0) give_next();
         }
       }
     }
@@ -239,17 +249,17 @@ __device__ void extend(const AttentionArgs& a) {
       seen = max(0, (groupTo - first + UNIT - 1) / UNIT);
     }
     auto isPerChunk = [&]() { return work.item[ITEM_PARTIAL] >= 0 && (header[3] & 1); };
+    const int lastOfChunk = (1 << header[PLAN_CHUNK]) - UNIT;
+    auto ends_chunk = [&](int unit) { return (~unit & lastOfChunk) == 0; };
     RunningMd running;
-    float total[D / 8][4], o[D / 8][4], m[2] = {MINUS_INF, MINUS_INF}, d[2] = {0.f, 0.f}, scores[UNIT / 8][4];
-    bool isFresh = true;  // o holds nothing of its chunk yet
-    clear_rows<D / 8>(total);
+    alignas(16) float room[D / 8][4], (*total)[4] = room;
+    keep_in_memory(total);
+    float o[D / 8][4], m[2] = {MINUS_INF, MINUS_INF}, d[2] = {0.f, 0.f}, scores[UNIT / 8][4];
+    bool isFresh = true, isFirst = true;  // o holds nothing of its chunk yet; total holds nothing
     const u64 queryCores = describe_cores(qs + warpgroup * 64 * D * 2, 128, GROUP);
     // Scores of the next unit: asked for, and waited for.
     auto multiply_keys = [&]() {
       const u64 cores = describe_cores(ks + keyStage * SLOT, 128, GROUP);
-      barrier_wait(&keysFull[keyStage], keyParity);
-      settle<UNIT / 2>(scores[0]);
-      wgmma_fence();
 #pragma unroll
       for (int k = 0; k < D / 16; k++) CoreProduct<KIND, UNIT, false>::run(scores[0], queryCores + k * (256 >> 4), cores + k * (256 >> 4), k > 0);
       wgmma_commit();
@@ -267,14 +277,16 @@ __device__ void extend(const AttentionArgs& a) {
     // The state of a unit's chunk, as a partial of its own.
     auto put_chunk = [&](int unit) {
       const Item item(work.item);
-      put_state<D / 8>(a, Plan(header), item, work.kvHead, item.partial + (unit - item.kvStart) / CHUNK, row0, o, m, d, 2 * q, q == 0);
+      const Plan plan(header);
+      put_state<D / 8>(a, plan, item, work.kvHead, item.partial + plan.chunk_of(unit, item.kvStart), row0, o, m, d, 2 * q, q == 0);
     };
     // The last turn of all excepted, which nobody waits for.
     auto end_turn = [&](int u) {
       if (warpgroup == 0 || u + 1 < units || works.has_more()) group_arrive(TURN + 1 - warpgroup, CONSUMERS);
     };
     // Unit u from its scores on. A turn ends when the next unit's scores are asked for: the other warpgroup's products follow them.
-    auto take_unit = [&](int u, bool hasNext) {
+    auto take_unit = [&](int u, auto next) {
+      constexpr bool HAS_NEXT = decltype(next)::VALUE;
       const int unit = first + u * UNIT;
       u32 p[UNIT / 16][4];
       float factor[2];
@@ -289,52 +301,66 @@ __device__ void extend(const AttentionArgs& a) {
       for (int n = 0; n < UNIT / 16; n++) probability_fragment<KIND>(p[n], scores + 2 * n);
       if (!isFresh) scale_rows<D / 8>(o, factor);
 
-      const int lo = work.item[ITEM_LO], hi = work.item[ITEM_END];
-      begin_turn(u);
+      const int lo = work.item[ITEM_LO] - unit, hi = work.item[ITEM_END] - unit;
       barrier_wait(&valuesFull[valueStage], valueParity);
       u8* v = vs + valueStage * SLOT;
-      if (!IS_FP8 && (unit < lo || unit + UNIT > hi)) {
+      if (!IS_FP8 && (lo > 0 || hi < UNIT)) {
         // Slots that hold no key of the row may hold anything, and 0 * NaN is NaN. Both warpgroups write the same zeros.
-#pragma unroll 1
-        for (int at = thread; at < UNIT * (D / 8); at += 128) {
-          const int key = at / (D / 8), column = at % (D / 8);
-          if (unit + key < lo || unit + key >= hi) *(uint4*)(v + tile_at(key, column, GROUP)) = {0, 0, 0, 0};
-        }
+        auto clear_keys = [&](int from, int to) {
+          for (int at = from * (D / 8) + thread; at < to * (D / 8); at += 128) *(uint4*)(v + tile_at(at / (D / 8), at % (D / 8), GROUP)) = {0, 0, 0, 0};
+        };
+        if (lo > 0) clear_keys(0, lo);
+        if (hi < UNIT) clear_keys(hi, UNIT);
         fence_stores();
         group_wait(OWN + warpgroup, 128);
       }
+      begin_turn(u);
       const u64 cores = describe_cores(v, GROUP, 128);
+      if (HAS_NEXT) barrier_wait(&keysFull[keyStage], keyParity);
       settle<D / 2>(o[0]);
+      settle<UNIT / 2>(scores[0]);
       wgmma_fence();
 #pragma unroll
       for (int k = 0; k < UNIT / 16; k++) CoreProduct<KIND, D, true>::run(o[0], p[k], cores + k * (2 * GROUP >> 4), k > 0 || !isFresh);
       wgmma_commit();
-      wgmma_wait<0>();
+      if (HAS_NEXT) multiply_keys();
+      end_turn(u);
+      wgmma_wait<HAS_NEXT ? 1 : 0>();
       settle<D / 2>(o[0]);
       if (lane == 0) barrier_arrive(&valuesEmpty[valueStage]);
       next_values();
-      if (hasNext) multiply_keys();
-      end_turn(u);
-      isFresh = !hasNext || ends_chunk(unit + UNIT);
-      if (isFresh) {
+      isFresh = !HAS_NEXT || ends_chunk(unit);
+      if (HAS_NEXT && isFresh) {
         if (isPerChunk()) put_chunk(unit);
+        else if (isFirst) first_chunk_into<D / 8>(total, running, o, m, d);
         else fold_chunk<D / 8>(total, running, o, m, d);
+        isFirst = false;
         m[0] = m[1] = MINUS_INF;
         d[0] = d[1] = 0.f;
       }
-      if (hasNext) end_keys();
+      if (HAS_NEXT) end_keys();
     };
     if (seen > 0) {
+      barrier_wait(&keysFull[keyStage], keyParity);
+      wgmma_fence();
       multiply_keys();
-      end_keys();
-      for (int u = 0; u + 1 < seen; u++) take_unit(u, true);
       if (works.has_more()) fetch_queries(works.behind());
-      take_unit(seen - 1, false);
+      end_keys();
+      for (int u = 0; u + 1 < seen; u++) take_unit(u, Flag<true>());
+      take_unit(seen - 1, Flag<false>());
+      const int unit = first + (seen - 1) * UNIT;
+      if (isPerChunk()) put_chunk(unit);
+      else if (isFirst) first_chunk_into<D / 8>(o, running, o, m, d);
+      else fold_chunk_into<D / 8>(o, total, running, o, m, d);
+    } else clear_rows<D / 8>(o);
+    if (isPerChunk() && seen < units) {  // chunks that no row of the warpgroup sees
+      clear_rows<D / 8>(o);
+      m[0] = m[1] = MINUS_INF;
+      d[0] = d[1] = 0.f;
     }
-    if (isPerChunk() && seen < units) clear_rows<D / 8>(o);
     for (int u = seen; u < units; u++) {
       const int unit = first + u * UNIT;
-      if (isPerChunk() && (u == seen || unit % CHUNK == 0) && (seen == 0 || unit / CHUNK > (first + (seen - 1) * UNIT) / CHUNK)) put_chunk(unit);
+      if (isPerChunk() && (u == 0 || ends_chunk(unit - UNIT))) put_chunk(unit);
       barrier_wait(&keysFull[keyStage], keyParity);
       if (lane == 0) barrier_arrive(&keysEmpty[keyStage]);
       next_keys();
@@ -347,8 +373,8 @@ __device__ void extend(const AttentionArgs& a) {
     const int kvHead = work.kvHead;
     const Item item(work.item);
     const Plan plan(header);
-    if (item.partial < 0) put_rows<D / 8, true>(a, plan, item, kvHead, row0, total, running.m, running.d, 2 * q);
-    else if (!isPerChunk()) put_state<D / 8>(a, plan, item, kvHead, item.partial, row0, total, running.m, running.d, 2 * q, q == 0);
+    if (item.partial < 0) put_rows<D / 8, true>(a, plan, item, kvHead, row0, o, running.m, running.d, 2 * q);
+    else if (!isPerChunk()) put_state<D / 8>(a, plan, item, kvHead, item.partial, row0, o, running.m, running.d, 2 * q, q == 0);
     if (works.has_more()) bring_queries(works.behind());
     works.end();
   }

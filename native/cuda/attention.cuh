@@ -1,7 +1,7 @@
 // What the attention kernels share: the step's work list, the rule of what a token sees, the algebra of softmax states.
 //
-// A chunk is CHUNK keys that begin at an absolute multiple of CHUNK (the plan's kvChunk). It is summed from an empty state (o, m, d), a
-// unit of UNIT keys after the other: m becomes the highest score so far, o and d are scaled to it, then d += sum 2^(s-m) and o += sum
+// A chunk is keys that begin at an absolute multiple of its length (the plan's kvChunk, a power of two). It is summed from an empty state
+// (o, m, d), a unit of UNIT keys after the other: m becomes the highest score so far, o and d are scaled to it, then d += sum 2^(s-m) and o += sum
 // 2^(s-m) v, the products one chain over the chunk's keys. Chunk states are folded left to right. That is the whole recipe, for decodes and
 // for prompts, split or not: a row's bits depend on its position alone. A unit that a row does not see leaves its state as it is, and so does
 // folding an empty state, so such a unit may be visited or not. A split row's states are those of chunks: one for each unit would be as
@@ -12,7 +12,6 @@
 #include "common.cuh"
 
 #define UNIT 128
-#define CHUNK 256
 
 struct AttentionArgs {
   float* out; const float* q; const void* pool; const float* sinks;
@@ -33,13 +32,14 @@ struct AttentionArgs {
 // tile, for attention-merge.cu.
 #define PLAN_HEADER 12
 #define PLAN_MERGES 8  // split tiles, in the header
+#define PLAN_CHUNK 9   // log2 of the keys of a chunk
 #define ITEM_INTS 12
 #define ITEM_END 4  // kvEnd in an item's record
 #define ITEM_LO 5
 #define ITEM_PARTIAL 7
 struct Plan {
   const int* at;
-  int window, group, stateRows, isPerChunk, mostAhead, numItems, chunk, numDecodes;
+  int window, group, stateRows, isPerChunk, mostAhead, numItems, chunk, numDecodes, chunkShift;
   u32 inverse;  // 2^32 / group, rounded up; 0 of group 1
   __device__ __forceinline__ Plan(const AttentionArgs& a) {
     at = a.step + a.step[a.planAt];
@@ -51,7 +51,11 @@ struct Plan {
     const uint4 x = *(const uint4*)at, y = *(const uint4*)(at + 4);
     window = x.x; group = x.y; stateRows = x.z; isPerChunk = x.w & 1; mostAhead = (int)(x.w >> 1);
     numItems = y.x; chunk = y.y; numDecodes = y.z; inverse = y.w;
+    chunkShift = at[PLAN_CHUNK];
   }
+  // Whether a unit that ends at this key is its chunk's last; a unit's chunk, counted from the item's first.
+  __device__ __forceinline__ bool ends_chunk(int end) const { return (end & ((1 << chunkShift) - 1)) == 0; }
+  __device__ __forceinline__ int chunk_of(int unit, int kvStart) const { return (unit - kvStart) >> chunkShift; }
   // A packed row's token, counted from the batch row's first; and its head, of a kv head's group.
   __device__ __forceinline__ int token_of(int packed) const { return inverse == 0 ? packed : (int)__umulhi((u32)packed, inverse); }
   __device__ __forceinline__ int head_of(int packed, int kvHead) const { return kvHead * group + packed - token_of(packed) * group; }
@@ -101,9 +105,6 @@ __device__ __forceinline__ float score_of(float dot, float scale, float softcap)
 
 // What a chunk's o and d are multiplied by when its maximum rises to m.
 __device__ __forceinline__ float rescale(float was, float m) { return m == MINUS_INF ? 1.f : exp2_of(__fsub_rn(was, m)); }
-
-// Whether a unit that ends at this key is its chunk's last.
-__device__ __forceinline__ bool ends_chunk(int end) { return end % CHUNK == 0; }
 
 // Factors that bring a running state and a chunk's state to their common maximum.
 struct Fold {

@@ -5,7 +5,7 @@ import type { PlannerOptions, PlanShape } from "../../attention/planner.js";
 import type { KvDtype, KvPool, KvPoolSpec } from "../device.js";
 import { type KvLayout, kvLayout } from "../kv-layout.js";
 import type { GpuFacts } from "./driver/context.js";
-import { CHUNK, MOST_PARTIAL_ROWS, UNIT } from "./staged-plan.js";
+import { CHUNK, LATENT_CHUNK, MOST_PARTIAL_ROWS, UNIT } from "./staged-plan.js";
 
 export const ELEMENT_BYTES = { f32: 4, f16: 2, bf16: 2, i8: 1, fp8: 1 } as const;
 
@@ -34,13 +34,16 @@ export function plannerLimits({ multiprocessors }: GpuFacts, { numKvHeads = 1, h
   return {
     numWorkers: workersPerHead(blocks * multiprocessors, numKvHeads),
     tallWorkers: workersPerHead(multiprocessors, numKvHeads),
-    kvChunk: CHUNK,
+    kvChunk: headDim > MOST_HEAD ? LATENT_CHUNK : CHUNK,
     pairCost: 0,
     maxPartialRows: mostPartialRows(numKvHeads, headDim),
     slack: { decode: 0.15, tall: 2 },
-    wholeKeys: headDim > 256 ? 0 : 5 * UNIT,
+    wholeKeys: headDim > MOST_HEAD ? 0 : 5 * UNIT,
   } satisfies Partial<PlannerOptions>;
 }
+
+/** Of dims; more are a latent's. */
+const MOST_HEAD = 256;
 
 /** Of the partial states of one attention: no more memory than this. */
 const MOST_PARTIAL_BYTES = 2 ** 28;

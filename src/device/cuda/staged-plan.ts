@@ -11,9 +11,14 @@ import type { Batch } from "../../core/batch.js";
 import { bucket, ceilDiv } from "../../core/math.js";
 import type { GraphCache } from "./driver/graph-cache.js";
 
-/** Keys that are multiplied at a time, and those whose state is one: attention.cuh. */
+/** Keys that are multiplied at a time: attention.cuh. */
 export const UNIT = 128;
-export const CHUNK = 256;
+/**
+ * Keys whose sums are one state, of latents and of other heads. The fewer, the more blocks share a long row; but prompts fold their sums at each
+ * end of a chunk, so short ones cost them. Latents have one head, and rows of theirs one block or two without chunks.
+ */
+export const LATENT_CHUNK = 256;
+export const CHUNK = 512;
 /** Packed rows in the partial states of a plan, at most. */
 export const MOST_PARTIAL_ROWS = 65536;
 /** Tiles of at most this many packed rows are the decode kernel's. */
@@ -22,7 +27,7 @@ const DECODE_ROWS = 16;
 export const EXTEND_ROWS = 64;
 const HEADER = 12;
 const ITEM = 12;
-const MAX_SPAN = 8;
+const MOST_SPAN_KEYS = 2048;
 const SPANS = 2 ** 24; // more than any plan has
 const MOST_CHUNKS = 2 ** 24; // more than any item has
 
@@ -70,12 +75,13 @@ export class PlanWriter {
     ints[at] = plan.window;
     ints[at + 1] = groupSize;
     ints[at + 2] = staged.stateRows;
-    ints[at + 3] = 2 * plan.mostAhead + (plan.kvChunk === CHUNK ? 1 : 0);
+    ints[at + 3] = 2 * plan.mostAhead + (isPerChunk(plan) ? 1 : 0);
     ints[at + 4] = numSpans;
     ints[at + 5] = plan.attentionChunk;
     ints[at + 6] = staged.numDecodes;
     ints[at + 7] = groupSize === 1 ? 0 : Math.ceil(2 ** 32 / groupSize);
     ints[at + 8] = plan.numMerges;
+    ints[at + 9] = Math.log2(chunkOf(plan));
     let decode = at + HEADER;
     let extend = decode + ITEM * staged.numDecodes;
     let merge = at + HEADER + ITEM * numSpans;
@@ -120,10 +126,11 @@ export class PlanWriter {
     const items = this.#item;
     const lengths = this.#length;
     const tiles = this.#tile;
+    const chunk = chunkOf(plan);
     let chunks = 0;
-    for (let i = 0; i < numItems; i++) chunks += chunksOf(itemKvStart[i]!, itemKvEnd[i]!);
-    const isPerChunk = plan.kvChunk === CHUNK;
-    const mostFor = (blocks: number) => (isPerChunk ? Math.min(MAX_SPAN, Math.max(1, Math.floor(chunks / blocks))) : 1);
+    for (let i = 0; i < numItems; i++) chunks += chunksIn(itemKvStart[i]!, itemKvEnd[i]!, chunk);
+    const mostSpan = isPerChunk(plan) ? MOST_SPAN_KEYS / chunk : 1;
+    const mostFor = (blocks: number) => Math.min(mostSpan, Math.max(1, Math.floor(chunks / blocks)));
     const most = mostFor(3 * plan.numWorkers);
     const mostTall = mostFor(plan.numWorkers); // a block that begins costs more than a chunk
     let spans = 0;
@@ -157,7 +164,7 @@ export class PlanWriter {
       lengths[span] = length;
       tiles[span] = partial < 0 ? -1 : tile;
       if (rank === 0) {
-        rank = chunksOf(itemKvStart[i]!, itemKvEnd[i + length - 1]!);
+        rank = chunksIn(itemKvStart[i]!, itemKvEnd[i + length - 1]!, chunk);
         if (rank > most && isDecode) rank += 2 * MOST_CHUNKS;
       }
       order[span] = rank * SPANS + span;
@@ -179,8 +186,18 @@ export class PlanWriter {
   }
 }
 
-function chunksOf(from: number, to: number): number {
-  return ((to - from + CHUNK - 1) / CHUNK) | 0;
+/** Whether the parts of a split item are the chunks that the kernels sum; those of balanced plans have any length, and a state each. */
+function isPerChunk({ kvChunk }: AttentionPlan): boolean {
+  return kvChunk === CHUNK || kvChunk === LATENT_CHUNK;
+}
+
+/** Keys of the chunks that the kernels sum. */
+function chunkOf(plan: AttentionPlan): number {
+  return isPerChunk(plan) ? plan.kvChunk : CHUNK;
+}
+
+function chunksIn(from: number, to: number, chunk: number): number {
+  return ((to - from + chunk - 1) / chunk) | 0;
 }
 
 /** What launches take of a plan (kv-ops.ts): grids of few sizes. */
