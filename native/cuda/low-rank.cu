@@ -1,7 +1,8 @@
 // What adapters add to a product: out[t] += b (scale * (a x[t])), each row by its own adapter, in two launches whatever adapters there are.
 //
 //   low_rank_shrink   partial[chunk][p][rank] = a x[t] over the columns of the chunk      a [rank][inputs], x [n][inputs]
-//   low_rank_expand   out[t][firstCol + c] += b[c] . (scale * sum over chunks)           b [cols][rank]
+//                     shrunk[p][rank] = scale * sum over chunks, by the block that comes last: while the product runs, nobody waits for it
+//   low_rank_expand   out[t][firstCol + c] += b[c] . shrunk[p]                            b [cols][rank]
 //
 // The product itself comes first where its kernel holds others back until its own input is there (matmul-stream.cuh): then x is shrunk while it runs.
 //
@@ -30,6 +31,8 @@ struct Item { int slot, from, to, pad; };
 
 struct LowRankArgs {
   float* out; const float* x; float* partial;
+  float* shrunk;  // [entries][width]
+  int* arrived;   // [items][sites] blocks of the shrinking launch that have come; zero between launches
   const LowRankSite* table; const Item* items; const int* rows;  // rows: t by list entry
   i64 outStride, xStride;
   int sites;     // of a slot in the table
@@ -61,6 +64,29 @@ __device__ __forceinline__ void read8(float* v, const float* x, int k, int input
 
 __device__ __forceinline__ uint4 read_weights(const u16* row, bool isThere) {
   return isThere ? *(const uint4*)row : uint4{0, 0, 0, 0};
+}
+
+// The block that comes last of an item's at a site adds its chunks up, in order.
+__device__ __forceinline__ void add_chunks(const LowRankArgs& a, const Item& item, const LowRankSite& site) {
+  __shared__ int isLast;
+  int* const arrived = a.arrived + blockIdx.y * a.sites + blockIdx.z;
+  __threadfence();
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    isLast = atomicAdd(arrived, 1) == (int)gridDim.x - 1;
+    if (isLast) *arrived = 0;
+  }
+  __syncthreads();
+  if (!isLast) return;
+  __threadfence();
+  const i64 stride = (i64)a.entries * a.width;
+  for (int at = threadIdx.x; at < (item.to - item.from) * site.rank; at += 32 * SHRINK_WARPS) {
+    const i64 to = (i64)(item.from + at / site.rank - a.firstEntry) * a.width + site.offset + at % site.rank;
+    float total = 0.f;
+#pragma unroll 16
+    for (int c = 0; c < (int)gridDim.x; c++) total += load_past_l1(a.partial + to + c * stride);
+    a.shrunk[to] = total * site.scale;
+  }
 }
 
 // grid: chunks, items, sites.
@@ -149,6 +175,7 @@ __device__ __forceinline__ void shrink(const LowRankArgs& a) {
       a.partial[((i64)blockIdx.x * a.entries + p - a.firstEntry) * a.width + site.offset + r] = total;
     }
   }
+  add_chunks(a, item, site);
   if (a.waitsLast) wait_for_others();
 }
 EARLY_KERNEL(32 * SHRINK_WARPS, low_rank_shrink_8, LowRankArgs) { shrink<1>(a); }
@@ -170,8 +197,6 @@ __device__ __forceinline__ void expand(const LowRankArgs& a) {
   }
   const i64 plane = (i64)site.cols * site.ranks8;
   const int c0 = block + warp * EXPAND_TILES * 16;  // the warp's first column
-  for (int c = c0 + g; c < min(c0 + 16 * EXPAND_TILES, site.cols); c += 8)
-    if (4 * q < site.ranks8) fetch_ahead(site.b + (i64)c * site.ranks8 + 4 * q);
   int t[TILES][2];
 #pragma unroll
   for (int i = 0; i < TILES; i++) {
@@ -182,6 +207,20 @@ __device__ __forceinline__ void expand(const LowRankArgs& a) {
       if (t[i][odd] >= a.n) t[i][odd] = -1;
     }
   }
+  // Those of the first 16 ranks before others end: most adapters have no more.
+  auto columns_of = [&](uint2 (*w)[2], int tile, int r) {
+    const int c = c0 + 16 * tile + g;
+#pragma unroll
+    for (int h = 0; h < 2; h++) {
+      const bool isWanted = r < site.ranks8 && c + 8 * h < site.cols;
+      const u16* row = site.b + (i64)(c + 8 * h) * site.ranks8 + r;
+      w[0][h] = isWanted ? *(const uint2*)row : uint2{0, 0};
+      w[1][h] = isWanted && site.isWide ? *(const uint2*)(row + plane) : uint2{0, 0};
+    }
+  };
+  uint2 first[EXPAND_TILES][2][2];  // plane; columns c, c + 8
+#pragma unroll
+  for (int tile = 0; tile < EXPAND_TILES; tile++) columns_of(first[tile], tile, 4 * q);
   wait_for_others();
   // What the sums are added to comes while they are made.
   float old[TILES][2][2 * EXPAND_TILES];
@@ -194,20 +233,14 @@ __device__ __forceinline__ void expand(const LowRankArgs& a) {
         const int c = c0 + 8 * h + g;
         old[i][odd][h] = t[i][odd] >= 0 && c < site.cols ? a.out[t[i][odd] * a.outStride + site.firstCol + c] : 0.f;
       }
-  const int chunks = (a.inputs + a.chunk - 1) / a.chunk;
   float sum[EXPAND_TILES][TILES][4] = {};
   for (int r0 = 0; r0 < site.rank; r0 += RANK_SLICE) {
     const int ranks = min(RANK_SLICE, (site.rank - r0 + 15) / 16 * 16);
     __syncthreads();
     for (int at = threadIdx.x; at < ranks * 8 * TILES; at += 32 * EXPAND_WARPS) {
       const int r = at % ranks, i = at / ranks, p = item.from + i;
-      float total = 0.f;
-      if (p < item.to && r0 + r < site.rank) {
-        const float* from = a.partial + (i64)(p - a.firstEntry) * a.width + site.offset + r0 + r;
-#pragma unroll 16
-        for (int c = 0; c < chunks; c++) total += from[(i64)c * a.entries * a.width];
-        total *= site.scale;
-      }
+      const bool isThere = p < item.to && r0 + r < site.rank;
+      const float total = isThere ? load_past_l1(a.shrunk + (i64)(p - a.firstEntry) * a.width + site.offset + r0 + r) : 0.f;
       const float high = high_part(total);
       shrunk[0][i * SLICE_STRIDE + r] = bf16_bits(total);
       shrunk[1][i * SLICE_STRIDE + r] = bf16_bits(total - high);
@@ -216,16 +249,11 @@ __device__ __forceinline__ void expand(const LowRankArgs& a) {
     for (int k = 4 * q; k < ranks; k += 16) {
 #pragma unroll
       for (int tile = 0; tile < EXPAND_TILES; tile++) {
-        const int c = c0 + 16 * tile + g;
-        const u16* row = site.b + (i64)c * site.ranks8 + r0 + k;
-        const bool isThere = r0 + k < site.ranks8;
-        uint2 w[2][2];  // plane; columns c, c + 8
+        uint2 w[2][2];
+        if (r0 + k < 16) {
 #pragma unroll
-        for (int h = 0; h < 2; h++) {
-          const bool isWanted = isThere && c + 8 * h < site.cols;
-          w[0][h] = isWanted ? *(const uint2*)(row + 8 * h * site.ranks8) : uint2{0, 0};
-          w[1][h] = isWanted && site.isWide ? *(const uint2*)(row + 8 * h * site.ranks8 + plane) : uint2{0, 0};
-        }
+          for (int i = 0; i < 4; i++) w[i >> 1][i & 1] = first[tile][i >> 1][i & 1];
+        } else columns_of(w, tile, r0 + k);
         const u32 m[4] = {w[0][0].x, w[0][1].x, w[0][0].y, w[0][1].y};
         const u32 rest[4] = {w[1][0].x, w[1][1].x, w[1][0].y, w[1][1].y};
 #pragma unroll

@@ -47,6 +47,9 @@ export class CudaRotary implements RotaryTable {
 const MERGE_ROWS = 4;
 const MERGE_DIMS = 128;
 
+/** Blocks that share the heads of eight tokens whose keys are appended as they are. */
+const APPEND_BLOCKS = 4;
+
 type Launch = (
   source: string,
   kernel: string,
@@ -223,7 +226,7 @@ export abstract class CudaKvOps extends CudaRowOps {
     if (rotary !== null || !is16 || shape === null || !hasQuads(k) || !hasQuads(v)) return false;
     const { queue, modules } = this.runtime;
     queue
-      .begin(modules.functionOf("towers", "append_plain"), staged.numTokens, 1, 1, 256, 0)
+      .begin(modules.functionOf("towers", "append_plain"), Math.ceil(staged.numTokens / 8), APPEND_BLOCKS, 1, 256, 0)
       .long(k.address)
       .long(v.address)
       .long(address)
@@ -238,7 +241,7 @@ export abstract class CudaKvOps extends CudaRowOps {
       .int(spec.valueDim)
       .int(spec.pageSize)
       .int(spec.dtype === "f16" ? KIND.f16 : KIND.bf16)
-      .int(0)
+      .int(staged.numTokens)
       .end();
     return true;
   }

@@ -18,6 +18,8 @@ const SHRINK_THREADS = 128;
 const EXPAND_THREADS = 256;
 /** Rows of a pair of launches, where a step is no graph: it bounds the room for what rows are shrunk to. */
 const MOST_ROWS = 1024;
+/** Items of such launches times matrices of an adapter at a product. */
+const MOST_COUNTS = 16384;
 
 export interface CudaLowRank extends LowRank, Omit<LowRankSpec, "a" | "b"> {
   readonly address: number;
@@ -29,6 +31,8 @@ export interface CudaLowRank extends LowRank, Omit<LowRankSpec, "a" | "b"> {
 /** Memory for what rows are shrunk to, which all products share. */
 export class LowRankRoom {
   address = 0;
+  /** Integers that blocks count in, zero between launches: one for an item and a matrix. */
+  arrived = 0;
   #maxRows = 0;
   #floatsPerRow = 0;
   #floats = 0;
@@ -48,6 +52,7 @@ export class LowRankRoom {
   #reserve({ context, queue }: CudaRuntime): void {
     const floats = this.#floatsPerRow * this.#maxRows;
     if (floats <= this.#floats) return;
+    if (this.arrived === 0) this.arrived = context.alloc(4 * MOST_COUNTS, "what adapters' blocks count in");
     queue.flush();
     if (this.address !== 0) {
       context.synchronize();
@@ -94,7 +99,7 @@ export class CudaLowRanks implements LowRanks {
     this.#numLoaded++;
     this.#width = Math.max(this.#width, alignUp(offset + rank, 16));
     this.#cols = Math.max(this.#cols, cols);
-    this.#runtime.lowRankRoom.reserveWidth(this.#runtime, ceilDiv(inputs, chunkOf(inputs)) * this.#width);
+    this.#runtime.lowRankRoom.reserveWidth(this.#runtime, (ceilDiv(inputs, chunkOf(inputs)) + 1) * this.#width);
     this.#upload(slot);
   }
 
@@ -163,7 +168,9 @@ export class CudaLowRanks implements LowRanks {
     const { queue, modules, lowRankRoom } = this.#runtime;
     const chunk = chunkOf(x.cols);
     const isShrink = kernel === "shrink";
-    const blocks = isShrink ? ceilDiv(x.cols, chunk) : ceilDiv(this.#cols, BLOCK_COLS);
+    const chunks = ceilDiv(x.cols, chunk);
+    const entries = Math.min(items.numRows, MOST_ROWS);
+    const blocks = isShrink ? chunks : ceilDiv(this.#cols, BLOCK_COLS);
     queue
       .begin(
         modules.functionOf("low-rank", `low_rank_${kernel}_${items.rowsOfItem}`),
@@ -176,6 +183,8 @@ export class CudaLowRanks implements LowRanks {
       .long(out.address)
       .long(x.address)
       .long(lowRankRoom.address)
+      .long(lowRankRoom.address + 4 * chunks * entries * this.#width)
+      .long(lowRankRoom.arrived)
       .long(this.#table)
       .long(items.items + ITEM_BYTES * firstItem)
       .long(items.rows)
@@ -185,7 +194,7 @@ export class CudaLowRanks implements LowRanks {
       .int(n)
       .int(Math.max(0, firstLogit))
       .int(firstItem === 0 ? 0 : items.firstOf(firstItem))
-      .int(Math.min(items.numRows, MOST_ROWS))
+      .int(entries)
       .int(x.cols)
       .int(chunk)
       .int(this.#width)

@@ -128,10 +128,12 @@ export abstract class CudaRowOps {
         this.#map("map_softcap", out, x, null, 0, spec.cap, n);
         break;
       case "activation":
-        if (this.#activateQuads(to, x as CudaTensor, ACTIVATION_CODE[spec.activation], n)) break;
+        if (n >= MANY_ROWS && this.#activateQuads(to, x as CudaTensor, null, ACTIVATION_CODE[spec.activation], n))
+          break;
         this.#map("map_activation", out, x, null, ACTIVATION_CODE[spec.activation], 0, n, true);
         break;
       case "gate":
+        if (this.#activateQuads(to, x as CudaTensor, y as CudaTensor, ACTIVATION_CODE[spec.activation], n)) break;
         this.#map("map_gated", out, x, y, ACTIVATION_CODE[spec.activation], 0, n, true);
         break;
       case "scale_by_position":
@@ -145,17 +147,25 @@ export abstract class CudaRowOps {
     }
   }
 
-  /** Of many rows, in quads; false: it did nothing. */
-  #activateQuads(out: CudaTensor, x: CudaTensor, kind: number, n: number): boolean {
-    if (n < MANY_ROWS || out.cols % 4 !== 0 || !hasQuads(out) || !hasQuads(x)) return false;
+  /** act(x), or act(x) * y, in quads; false: it did nothing. */
+  #activateQuads(out: CudaTensor, x: CudaTensor, y: CudaTensor | null, kind: number, n: number): boolean {
+    if (n === 0 || out.cols % 4 !== 0 || !hasQuads(out) || !hasQuads(x) || (y !== null && !hasQuads(y))) return false;
     const { queue, modules } = this.runtime;
     const threads = Math.ceil(out.cols / 4);
     const blocks = Math.ceil(threads / SHORT_THREADS);
     queue
       .begin(modules.functionOf("towers", "activate_quads"), n, blocks, 1, SHORT_THREADS, 0)
       .long(out.address)
-      .long(x.address);
-    this.runtime.operandOut(out, n).long(out.stride).long(x.stride).int(out.cols).int(kind).end();
+      .long(x.address)
+      .long(y === null ? 0 : y.address);
+    this.runtime
+      .operandOut(out, n)
+      .long(out.stride)
+      .long(x.stride)
+      .long(y === null ? 0 : y.stride)
+      .int(out.cols)
+      .int(kind)
+      .end();
     return true;
   }
 

@@ -2,7 +2,7 @@
 
 import { errorFor } from "../../core/errors.js";
 import type { Device } from "../../device/device.js";
-import { patchesOf } from "../../vision/patches.js";
+import { patchesOf, patchNumbers } from "../../vision/patches.js";
 import type { Frame } from "../../vision/processor.js";
 import type { FrameGrid } from "./layout.js";
 import type { Projector } from "./projector.js";
@@ -23,6 +23,8 @@ export interface EyesParts {
 
 export class TowerEyes implements Eyes {
   readonly #parts: EyesParts;
+  /** Room for a run's patches, kept: fresh memory costs as long as filling it. */
+  #patches = new Float32Array(0);
 
   constructor(parts: EyesParts) {
     this.#parts = parts;
@@ -39,7 +41,14 @@ export class TowerEyes implements Eyes {
   async encode(frames: readonly Frame[], pause: Pause = NO_PAUSE): Promise<EncodedFrame[]> {
     const { device, spec, tower, projectors } = this.#parts;
     for (const frame of frames) this.check(frame);
-    const patches = frames.map((frame) => patchesOf(frame, spec.patches));
+    const counts = frames.map((frame) => patchNumbers(frame, spec.patches));
+    const all = counts.reduce((sum, count) => sum + count, 0);
+    if (this.#patches.length < all) this.#patches = new Float32Array(all);
+    let end = 0;
+    const patches = frames.map((frame, f) => {
+      end += counts[f]!;
+      return patchesOf(frame, spec.patches, this.#patches.subarray(end - counts[f]!, end));
+    });
     for (const { values } of patches) this.#parts.adjustPatches?.(values);
     const { tokens, numTokens } = await tower.run(patches, pause, (moment, x, layout) => {
       for (const projector of projectors) projector.take(moment, x, tower.staged, layout.numTokens);
