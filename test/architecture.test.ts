@@ -9,7 +9,8 @@ import { dirname, join, normalize, sep } from "node:path";
 import { test } from "node:test";
 
 const LAYERS = [
-  ["core", "threads"],
+  ["core"],
+  ["threads"],
   ["templates"],
   ["config", "tokenizer", "formats", "cache", "attention", "grammar", "drafter", "vision"],
   ["device"],

@@ -8,6 +8,7 @@ import type { BatchRoom } from "./batch/batch-room.js";
 import type { Call } from "./calls/call.js";
 import type { Owners } from "./dashboard/owners.js";
 import type { KeyRing, Tenant } from "./http/auth.js";
+import type { BodyThread } from "./http/body-thread.js";
 import type { Gate } from "./http/gate.js";
 import type { Logger } from "./http/logger.js";
 import type { SeenFields } from "./http/seen-fields.js";
@@ -21,6 +22,7 @@ export interface ServerContext {
   readonly config: ServerConfig;
   readonly keys: KeyRing;
   readonly gate: Gate;
+  readonly bodies: BodyThread;
   /** Those in the engine now, or on their way. */
   readonly calls: Set<Call>;
   readonly owners: Owners;

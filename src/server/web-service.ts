@@ -14,6 +14,7 @@ import { type BatchRoom, openBatchRoom } from "./batch/batch-room.js";
 import type { AppEnv, ServerContext } from "./context.js";
 import { Owners } from "./dashboard/owners.js";
 import { KeyRing } from "./http/auth.js";
+import { BodyThread } from "./http/body-thread.js";
 import { Gate } from "./http/gate.js";
 import { stderrSink } from "./http/log-sink.js";
 import { type Logger, stderrLogger } from "./http/logger.js";
@@ -51,6 +52,7 @@ export class WebService {
     const shared = {
       config,
       gate: new Gate(config),
+      bodies: new BodyThread(),
       owners: new Owners(),
       responses: new ResponseStore(),
       seenFields: new SeenFields(),
@@ -92,7 +94,7 @@ export class WebService {
     const house = (): ModelHouse => this.#house;
     this.app = createApp(this.context, { routes, mountedAt: options.mountedAt, clientOf: options.clientOf });
     const batches = (): BatchRoom | null => this.#batches;
-    this.#batches = openBatchRoom(config, this.app, logger);
+    this.#batches = openBatchRoom(config, this.app, shared.keys, logger);
   }
 
   /**
@@ -108,8 +110,9 @@ export class WebService {
     return isEmpty;
   }
 
-  /** Lets further models go. */
+  /** Lets further models and threads go. */
   async release(): Promise<void> {
+    await this.context.bodies.close();
     await this.context.tracer?.flush();
     await this.#house.close();
   }

@@ -278,6 +278,41 @@ test("a restart goes on with a batch: lines that have an answer are not asked ag
   assert.equal(open().context.batches!.batches.get(tenant, id)!.status, "completed");
 });
 
+test("a restart leaves a batch whose key is gone; it goes on once the key is back, with what the key may do then", async () => {
+  const left: unknown[] = [];
+  const logger = { ...silentLogger, warn: (fields: { batch?: string }) => void left.push(fields.batch) };
+  const opened = (keys: { apiKey?: string[]; adminKey?: string[] }) => {
+    const room = { servedModelName: [MODEL], batchDir: join(folder, "revoked"), maxConcurrent: 2 };
+    return new WebService(host.engine, serverConfig({ ...room, ...keys }), { logger });
+  };
+  const first = opened({ adminKey: ["one"] });
+  const tenant = first.context.keys.tenantOf("one")!;
+  const { files, batches } = first.context.batches!;
+  const lines = Array.from({ length: 8 }, (_, i) => line(i, { max_tokens: 16, ignore_eos: true }));
+  const file = await files.add(tenant, async (write) => {
+    await write(Buffer.from(jsonl(lines)));
+    return { filename: "in.jsonl", purpose: "batch" };
+  });
+  const asked = { endpoint: URL, input_file_id: file.id, completion_window: "24h", metadata: null };
+  const { id } = batches.create(tenant, asked);
+  await until(async () => batches.get(tenant, id)!.request_counts.completed >= 1, "one is there");
+  await first.drain(0);
+  const { completed } = batches.get(tenant, id)!.request_counts;
+  assert.ok(completed < 8);
+
+  for (const keys of [{ apiKey: ["two"] }, {}]) {
+    const without = opened(keys);
+    assert.deepEqual(left.splice(0), [id]);
+    await without.drain(0);
+    assert.equal(without.context.batches!.batches.get(tenant, id)!.request_counts.completed, completed);
+  }
+  const again = opened({ apiKey: ["one", "two"] });
+  const own = again.context.keys.tenantOf("one")!;
+  assert.equal(own.isAdmin, false);
+  await until(async () => again.context.batches!.batches.get(own, id)!.status === "completed", "it ends");
+  await again.drain(0);
+});
+
 test("run-batch answers a file without a server, and goes on where it was stopped", async (t) => {
   const said: string[] = [];
   t.mock.method(process.stderr, "write", (text: string) => said.push(text) > 0);

@@ -97,7 +97,7 @@ test("a long text is tokenised as any other, a body of too many values is not pa
   const reply = await host.post("/tokenize", { prompt });
   const { tokens } = (await reply.json()) as { tokens: number[] };
   assert.deepEqual(tokens, host.engine.tokenizer.encode(prompt));
-  const many = await host.post("/v1/completions", `{"prompt": "a", "logit_bias": [${"{},".repeat(100_000)}{}]}`);
+  const many = await host.post("/v1/completions", `{"prompt": "a", "stop": [${"{},".repeat(100_000)}{}]}`);
   assert.equal(many.status, 400);
   assert.match((await errorOf(many)).message, /more than 100000 objects and lists/);
 });

@@ -8,6 +8,7 @@ import type { EngineConfig } from "../../config/engine-config.js";
 import { errorFor, RequestError } from "../../core/errors.js";
 import { uniformAt } from "../../core/random.js";
 import { strftime } from "../../templates/format/strftime.js";
+import type { Asker } from "../../threads/task-thread.js";
 import type { ChatPrompt, ChatTemplate, RenderOptions, TemplateMessage } from "../../tokenizer/chat-template.js";
 import { StreamDetokenizer } from "../../tokenizer/stream-detokenizer.js";
 import type { EncodeOptions } from "../../tokenizer/tokenizer.js";
@@ -59,7 +60,7 @@ import { ClientEyes } from "./pictures/eyes.js";
 import { renderAside, renderNow } from "./pictures/rendering.js";
 import { type Deliver, type RelayCall, type RelayEngine, RelayReader, textFieldsOf } from "./relay.js";
 import { TextTasks } from "./text-tasks.js";
-import { type Asker, TextThread } from "./text-thread.js";
+import { numbersIn, TextThread } from "./text-thread.js";
 import { Throttle } from "./throttle.js";
 import { addMessage, type CallBounds, checkResumed } from "./validate.js";
 import { verdictPrompt } from "./verdict-prompt.js";
@@ -231,7 +232,7 @@ export class HostedEngine implements RelayEngine {
     if (!this.#config.worker) return this.tokenizer.encode(text, options);
     this.#checkpoint.requireTokenizer(); // says so at once where there is none
     if (text.length > LONG_TEXT)
-      return Array.from(await this.#aside.run("encode", { text, options }, { signal, client }));
+      return numbersIn(await this.#aside.run("encode", { text, options }, { signal, client }));
     await this.#turns.acquire(text.length);
     if (signal?.aborted) throw errorFor("aborted");
     return this.tokenizer.encode(text, options);
@@ -242,7 +243,7 @@ export class HostedEngine implements RelayEngine {
     const { instruction, signal, client = "" } = options;
     const length = query.length + document.length;
     if (this.#config.worker && length > LONG_TEXT)
-      return Array.from(await this.#aside.run("verdict", { query, document, instruction, limit }, { signal, client }));
+      return numbersIn(await this.#aside.run("verdict", { query, document, instruction, limit }, { signal, client }));
     await this.#turns.acquire(length);
     if (signal?.aborted) throw errorFor("aborted");
     return verdictPrompt(this.#checkpoint, query, document, instruction, limit);

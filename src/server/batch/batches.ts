@@ -20,10 +20,10 @@ import {
 import { open } from "node:fs/promises";
 import { join } from "node:path";
 import type { Tenant } from "../http/auth.js";
-import { JSON_LIMITS } from "../http/body.js";
 import type { Gate } from "../http/gate.js";
 import { JsonShape } from "../http/json-shape.js";
 import type { Logger } from "../http/logger.js";
+import { JSON_LIMITS } from "../http/parse-body.js";
 import { type BatchLine, isFault, type LineFault, type LineResult, readLine, resultText } from "./batch-line.js";
 import { type FileStore, writeWhole } from "./file-store.js";
 import { answeredIn, linesOf, runLines } from "./run-lines.js";
@@ -67,6 +67,8 @@ export interface BatchesOptions {
   /** A longer line than any body of a request may be is not parsed. */
   readonly maxLineBytes: number;
   ask(line: BatchLine, tenant: Tenant, signal: AbortSignal): Promise<LineResult>;
+  /** Who has this salt now; null: nobody. */
+  holderOf(salt: string): Tenant | null;
 }
 
 const OPEN: readonly Batch["status"][] = ["validating", "in_progress", "finalizing", "cancelling"];
@@ -96,9 +98,14 @@ export class Batches {
       this.#entries.set(batch.id, { batch, tenant, cancel: new AbortController() });
   }
 
-  /** Goes on with those that a stop of the server interrupted. */
+  /** Goes on with those that a stop of the server interrupted, as far as their keys still may. */
   resume(): void {
-    for (const entry of this.#entries.values()) if (OPEN.includes(entry.batch.status)) this.#start(entry);
+    for (const entry of this.#entries.values()) {
+      if (!OPEN.includes(entry.batch.status)) continue;
+      const tenant = this.#options.holderOf(entry.tenant.salt);
+      if (tenant !== null) this.#start(Object.assign(entry, { tenant }));
+      else this.#options.log.warn({ batch: entry.batch.id, tenant: entry.tenant.name }, "batch left: its key is gone");
+    }
   }
 
   /** Lets unfinished lines be; the next start asks them again. */
@@ -324,7 +331,7 @@ function tooLong(maxBytes: number): LineFault {
 
 /** What would hold up the thread is refused before it is parsed, as it is in the body of a request. */
 function tooMuchIn(bytes: Buffer): LineFault | null {
-  const excess = new JsonShape({ ...JSON_LIMITS, string: Number.POSITIVE_INFINITY }).exceeds(bytes);
+  const excess = new JsonShape({ ...JSON_LIMITS, string: Number.POSITIVE_INFINITY, items: {} }).exceeds(bytes);
   if (excess === null) return null;
   const message = `The line has more than ${JSON_LIMITS[excess.limit as keyof typeof JSON_LIMITS]} ${excess.limit}.`;
   return { code: "invalid_json_line", message, param: excess.field };

@@ -9,14 +9,10 @@ import type { EncodeOptions } from "../../tokenizer/tokenizer.js";
 import type { AppEnv, ServerContext } from "../context.js";
 import { ApiError } from "../http/api-error.js";
 import { clientOf } from "../http/auth.js";
+import { MOST_MESSAGES } from "../http/parse-body.js";
+import { MAX_CHARS_PER_TOKEN, tooLongAtLeast } from "../http/too-long.js";
 import type { ChatBody } from "../openai/chat-schema.js";
 import type { ImagePartBody } from "../schemas/pictures.js";
-
-/** No tokenizer writes this many characters a token on average; longer texts are refused without tokenising them. */
-export const MAX_CHARS_PER_TOKEN = 32;
-
-/** Rendering more takes a second and longer. */
-const MOST_MESSAGES = 8192;
 
 /** The model a request names must be the one that is served. */
 export function checkModel({ modelNames, house }: ServerContext, model: string | undefined): void {
@@ -118,16 +114,6 @@ export async function tokenizeText(
 function checkTextLength({ engine }: ServerContext, length: number, param: string): void {
   const { maxContext } = engine.model;
   if (length > maxContext * MAX_CHARS_PER_TOKEN) throw tooLongAtLeast(length, maxContext, param);
-}
-
-/** Of a text that is not tokenised: it has at least so many characters, more than the context can hold. */
-export function tooLongAtLeast(chars: number, maxContext: number, param: string | null): ApiError {
-  const tokens = Math.floor(chars / MAX_CHARS_PER_TOKEN) + 1;
-  const message = `The prompt has at least ${tokens} tokens; this model's maximum context length is ${maxContext} tokens. Shorten the prompt.`;
-  return new ApiError("context_length_exceeded", message, {
-    param,
-    excess: { tokens, limit: maxContext, isLeast: true },
-  });
 }
 
 /** `leastAnswer`: tokens for which there must be room after it. */

@@ -19,12 +19,14 @@ export interface Tenant {
 const NOBODY: Tenant = { name: "anonymous", salt: "", isAdmin: true };
 
 export class KeyRing {
+  readonly #keys: readonly string[];
   readonly #digests: readonly Buffer[];
   readonly #tenants: (Tenant | undefined)[] = []; // by key, once it was used
   readonly #numPlain: number;
 
   constructor(keys: readonly string[], adminKeys: readonly string[] = []) {
-    this.#digests = [...keys, ...adminKeys].map(digest);
+    this.#keys = [...keys, ...adminKeys];
+    this.#digests = this.#keys.map(digest);
     this.#numPlain = keys.length;
   }
 
@@ -42,6 +44,12 @@ export class KeyRing {
     const tenant = this.#tenants[found] ?? tenantOf(key, found >= this.#numPlain);
     this.#tenants[found] = tenant;
     return tenant;
+  }
+
+  /** Who has this salt now; null: the key is none of ours any more. It takes tens of milliseconds for each key that was not used yet. */
+  holderOf(salt: string): Tenant | null {
+    const tenants = this.size === 0 ? [NOBODY] : this.#keys.map((key) => this.tenantOf(key)!);
+    return tenants.find((tenant) => tenant.salt === salt) ?? null;
   }
 }
 

@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { seeded } from "../../../test/support/byte-matcher.js";
 import { type Excess, type JsonLimits, JsonShape } from "./json-shape.js";
 
-const NO_LIMITS = { depth: 200, containers: 1e9, values: 1e9, string: 1e9 };
+const NO_LIMITS = { depth: 200, containers: 1e9, values: 1e9, string: 1e9, items: {} };
 
 /** Read whole, byte by byte and in pieces: all alike. */
 function exceededLimit(bytes: Uint8Array, limits: JsonLimits): Excess | null {
@@ -49,6 +49,17 @@ test("objects and lists are counted", () => {
   const body = nested(3, '{"a": [], "[]": "{}"}');
   const exceeded = [4, 5].map((containers) => exceededLimit(body, { ...NO_LIMITS, containers }));
   assert.deepEqual(exceeded, [{ limit: "containers", field: null }, null]);
+});
+
+test("items of a field are counted: not what is inside them, nor another field's", () => {
+  const exceeded = (body: string, items: Record<string, number>) =>
+    exceededLimit(new TextEncoder().encode(body), { ...NO_LIMITS, items });
+  const list = '{"b": [1, 2, 3], "a": [{"x": 1, "y": 2}, [3, 4, 5], "6, 7"], "c": {"d": 1, "e": 2}}';
+  assert.equal(exceeded(list, { a: 3, c: 2, d: 0 }), null);
+  assert.deepEqual(exceeded(list, { a: 2 }), { limit: "items", field: "a" });
+  assert.deepEqual(exceeded(list, { c: 1 }), { limit: "items", field: "c" });
+  assert.equal(exceeded(`{"x": ${list}}`, { a: 1 }), null, "of the outermost object");
+  assert.equal(exceeded('{"toString": [1, 2]}', {}), null);
 });
 
 test("strings are measured as they are written, keys too", () => {

@@ -16,6 +16,8 @@ export interface JsonLimits {
   readonly values: number;
   /** Bytes of a string, as it is written. */
   readonly string: number;
+  /** Items of fields of the outermost object that are lists or objects: as many as nobody needs take long to look at one by one. */
+  readonly items: Readonly<Record<string, number>>;
 }
 
 /** Which limit a text exceeds, and in which field of the outermost object (null: in none). */
@@ -29,6 +31,9 @@ export class JsonShape {
   #depth = 0;
   #numContainers = 0;
   #numValues = 0;
+  /** Of the field that is being read, and the most that it may have. */
+  #numItems = 0;
+  #mostItems = Number.POSITIVE_INFINITY;
   /** Inside a string. */
   #isText = false;
   #isEscaped = false;
@@ -59,15 +64,23 @@ export class JsonShape {
         this.#textLen = 0;
         if (this.#depth === 1) this.#startLen = 0;
       } else if (byte === COLON) {
-        if (this.#depth === 1) this.#field = Buffer.from(this.#start.subarray(0, this.#startLen)).toString("latin1");
+        if (this.#depth === 1) this.#beginField();
       } else if (byte === COMMA) {
         if (++this.#numValues > values) return this.#excess("values");
+        if (this.#depth === 2 && ++this.#numItems >= this.#mostItems) return this.#excess("items");
       } else if (byte === 0x5b || byte === 0x7b) {
         if (++this.#depth > depth) return this.#excess("depth");
         if (++this.#numContainers > containers) return this.#excess("containers");
       } else if (byte === 0x5d || byte === 0x7d) this.#depth--;
     }
     return null;
+  }
+
+  #beginField(): void {
+    const { items } = this.#limits;
+    this.#field = Buffer.from(this.#start.subarray(0, this.#startLen)).toString("latin1");
+    this.#numItems = 0;
+    this.#mostItems = Object.hasOwn(items, this.#field) ? items[this.#field]! : Number.POSITIVE_INFINITY;
   }
 
   /** From `from` on, inside a string: returns where its closing quote is, or the end of the piece. */

@@ -3,7 +3,7 @@
 import { checkModel } from "../calls/prompt.js";
 import { runTexts } from "../calls/text-call.js";
 import { readJson } from "../http/body.js";
-import { numbersOf, replyWithVectors } from "../http/long-reply.js";
+import { numbersOf, replyInPieces } from "../http/long-reply.js";
 import type { Route } from "../http/route.js";
 import { NS_PER_MS, shapeError } from "./form.js";
 import { ollamaEmbeddingsSchema, ollamaEmbedSchema } from "./schema.js";
@@ -33,7 +33,7 @@ export const ollamaEmbed: Route = {
         load_duration: 0,
         prompt_eval_count: promptTokens,
       };
-      return replyWithVectors(c, head, "embeddings", vectors, numbersOf);
+      return replyInPieces(c, head, [{ name: "embeddings", parts: vectors, write: numbersOf }]);
     });
   },
 };

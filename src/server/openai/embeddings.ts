@@ -3,7 +3,7 @@
 import { checkModel } from "../calls/prompt.js";
 import { runTexts, truncateOf, usageOf } from "../calls/text-call.js";
 import { readJson } from "../http/body.js";
-import { numbersOf, replyWithVectors } from "../http/long-reply.js";
+import { numbersOf, replyInPieces } from "../http/long-reply.js";
 import type { Route } from "../http/route.js";
 import { type EmbeddingBody, embeddingSchema } from "../schemas/texts.js";
 
@@ -29,13 +29,9 @@ export const embeddings: Route = {
       c.get("facts").promptTokens = promptTokens;
       const head = { object: "list", model: context.modelNames[0], usage: usageOf(promptTokens) };
       const written = body.encoding_format === "base64" ? base64 : numbersOf;
-      return replyWithVectors(
-        c,
-        head,
-        "data",
-        vectors,
-        (vector, index) => `{"object":"embedding","index":${index},"embedding":${written(vector)}}`,
-      );
+      const write = (vector: Float32Array, index: number): string =>
+        `{"object":"embedding","index":${index},"embedding":${written(vector)}}`;
+      return replyInPieces(c, head, [{ name: "data", parts: vectors, write }]);
     });
   },
 };

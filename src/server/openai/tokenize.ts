@@ -6,6 +6,7 @@ import { checkModel, toChatMessages, tokenizeChat } from "../calls/prompt.js";
 import { ApiError } from "../http/api-error.js";
 import { clientOf } from "../http/auth.js";
 import { readJson } from "../http/body.js";
+import { NUMBERS_A_TURN, replyInPieces } from "../http/long-reply.js";
 import type { Route } from "../http/route.js";
 import { detokenizeSchema, tokenizeSchema } from "../schemas/others.js";
 
@@ -32,14 +33,14 @@ export const tokenize: Route = {
             c.req.raw.signal,
             clientOf(c),
           );
-    return c.json({
-      count: tokens.length,
-      max_model_len: engine.model.maxContext,
-      tokens,
-      ...(body.return_token_strs === true
-        ? { token_strs: tokens.map((id) => utf8.decode(engine.tokenizer.bytes(id))) }
-        : {}),
-    });
+    const parts: (readonly number[])[] = [];
+    for (let i = 0; i < tokens.length; i += NUMBERS_A_TURN) parts.push(tokens.slice(i, i + NUMBERS_A_TURN));
+    const write = (part: readonly number[]): string => part.join();
+    const stringOf = (id: number): string => JSON.stringify(utf8.decode(engine.tokenizer.bytes(id)));
+    const fields = [{ name: "tokens", parts, write }];
+    if (body.return_token_strs === true)
+      fields.push({ name: "token_strs", parts, write: (part) => part.map(stringOf).join() });
+    return replyInPieces(c, { count: tokens.length, max_model_len: engine.model.maxContext }, fields);
   },
 };
 

@@ -11,7 +11,7 @@ const maybe = <T extends z.ZodType>(schema: T) => schema.nullish();
 
 const TABLE = Object.entries(SAMPLING) as [SamplingKey, SamplingParam][];
 
-const MOST_BIASES = 8192;
+export const MOST_BIASES = 8192;
 
 /** How a body writes a parameter of each type. */
 interface BodyValue {
