@@ -137,11 +137,11 @@ test("the README's chart shows the measured file, and the benchmarks' page has t
   execFileSync(process.execPath, ["scripts/draw-peers.mjs", "--check"]);
   const page = readFileSync("docs/laboratory/benchmarks.md", "utf8").replaceAll(",", "");
   const runs = JSON.parse(readFileSync("docs/laboratory/measured/peers.json", "utf8")) as {
-    rows: { what: string; pagoda: number; llamaCpp: number }[];
+    rows: { what: string; pagoda: number; peer: number }[];
   }[];
   const absent = runs
     .flatMap(({ rows }) => rows)
-    .filter(({ pagoda, llamaCpp }) => ![pagoda, llamaCpp].every((figure) => new RegExp(`\\b${figure}\\b`).test(page)));
+    .filter(({ pagoda, peer }) => ![pagoda, peer].every((figure) => new RegExp(`\\b${figure}\\b`).test(page)));
   assert.deepEqual(absent, []);
 });
 
