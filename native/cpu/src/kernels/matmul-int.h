@@ -8,7 +8,7 @@
 //          with fused multiply-add agree bit for bit.
 // Tiling   kIntVectors vectors of outputs by up to kIntTileRows rows of x. AVX-512: one vector of 16 outputs x 4 columns per
 //          instruction (vpdpbusd), the whole panel side by side so that a broadcast of x serves two. AVX2: vpmaddubsw, made
-//          safe from saturation (see groups_in_16_bits), half a panel at a time. Both from kUnpackedFrom rows on from codes
+//          safe from saturation (see groups_in_16_bits), half a panel at a time (one and two rows: the whole). Both from kUnpackedFrom rows on from codes
 //          that are unpacked once (matmul-int-many.h). WebAssembly: half a panel, for a single row the whole.
 //          Accumulators, integer and float, stay in registers.
 // Traffic  codes and factors stream once per row tile; for decode that is once from memory, at 8.5 or 4.5 bits a weight.
