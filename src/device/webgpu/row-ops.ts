@@ -157,7 +157,10 @@ export abstract class GpuRowOps {
         .f32(options?.scale ?? 1);
       if (isBlock) queue.u32(i.cols / BLOCK_UNIT);
       else queue.u32(i.offset).u32(i.stride).u32(i.cols);
-      queue.dispatch(Math.ceil(rows / height), Math.ceil(n / depth));
+      const [high, deep] = [Math.ceil(rows / height), Math.ceil(n / depth)];
+      // Tiles of the same rows follow each other: the weights come from memory once.
+      if (isTile && !isSerial) queue.dispatch(deep, high);
+      else queue.dispatch(high, deep);
     }
   }
 

@@ -64,7 +64,13 @@ interface BlockCode {
   readonly code: string;
   /** Statement: adds to `acc` what a unit gives, of dots i0 and i1 (i32), factors f and those of x: sx (f32), s0, s1 (i32, sums of x's codes). */
   readonly add: string;
+  /** For those that meet many rows of x, and are made ready once. fn signedOf(codes) -> vec4u: with what `add` subtracts taken off. */
+  readonly signed: string;
+  /** Statement: the same as `add`, of dots of such codes; sum (f32) is s0 + s1. */
+  readonly addSigned: string;
 }
+
+const SAME = "fn signedOf(codes: vec4u) -> vec4u { return codes; }";
 
 export const BLOCK_CODE: Readonly<Record<BlockEncoding, BlockCode>> = {
   q4_0: {
@@ -72,12 +78,17 @@ export const BLOCK_CODE: Readonly<Record<BlockEncoding, BlockCode>> = {
 fn codesOf(row: u32, u: u32, part: u32) -> vec4u { return ($w[row * p.units + u] >> vec4u(4u * part)) & vec4u(0x0f0f0f0fu); }
 fn factorsOf(row: u32, u: u32) -> vec2f { return vec2f(factorOf(row, u), 0.0); }`,
     add: "acc = fma(f.x * sx, f32(i0 + i1 - 8 * (s0 + s1)), acc);",
+    signed:
+      "fn signedOf(codes: vec4u) -> vec4u { let v = codes ^ vec4u(0x08080808u); return v | ((v & vec4u(0x08080808u)) * vec4u(30u)); }",
+    addSigned: "acc = fma(f.x * sx, f32(i0 + i1), acc);",
   },
   q8_0: {
     code: `${HALF_FACTOR}
 fn codesOf(row: u32, u: u32, part: u32) -> vec4u { return $w[(row * p.units + u) * 2u + part]; }
 fn factorsOf(row: u32, u: u32) -> vec2f { return vec2f(factorOf(row, u), 0.0); }`,
     add: "acc = fma(f.x * sx, f32(i0 + i1), acc);",
+    signed: SAME,
+    addSigned: "acc = fma(f.x * sx, f32(i0 + i1), acc);",
   },
   q4_k: {
     // Header: d and dmin as f16, then 6-bit factors and minima of the eight units in 12 bytes.
@@ -96,6 +107,8 @@ fn factorsOf(row: u32, u: u32) -> vec2f {
   return vec2f(d.x * f32(sc), d.y * f32(m));
 }`,
     add: "acc = fma(f.x * sx, f32(i0 + i1), acc); acc = fma(-(f.y * sx), f32(s0 + s1), acc);",
+    signed: SAME,
+    addSigned: "acc = fma(f.x * sx, f32(i0 + i1), acc); acc = fma(-(f.y * sx), sum, acc);",
   },
   q6_k: {
     // 128 bytes of low nibbles, 64 of upper pairs, 16 factors.
@@ -112,6 +125,9 @@ fn factorsOf(row: u32, u: u32) -> vec2f {
   return d * vec2f(f32(extractBits(bitcast<i32>(word), 0u, 8u)), f32(extractBits(bitcast<i32>(word), 8u, 8u)));
 }`,
     add: "acc = fma(f.x * sx, f32(i0 - 32 * s0), acc); acc = fma(f.y * sx, f32(i1 - 32 * s1), acc);",
+    signed:
+      "fn signedOf(codes: vec4u) -> vec4u { let v = codes ^ vec4u(0x20202020u); return v | ((v & vec4u(0x20202020u)) * vec4u(6u)); }",
+    addSigned: "acc = fma(f.x * sx, f32(i0), acc); acc = fma(f.y * sx, f32(i1), acc);",
   },
 };
 

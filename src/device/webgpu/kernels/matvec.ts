@@ -54,9 +54,9 @@ export function serialMatvec(product: Product, { weightRow, isMine, xRow }: Vect
   let row = id.x; let t0 = id.y;
   if (row >= p.rows || !(${isMine})) { return; }
   let wr = ${weightRow.replace("ROW", "row")}; let xr = ${xRow}; var total = 0.0;
-  for (var g = 0u; g < ${SIDE}u; g++) {
+  for (var g = 0u; g < ${CHAINS}u; g += ${SIDE}u) {
     var part = 0.0;
-    for (var c = g; c < ${CHAINS}u; c += ${SIDE}u) {
+    for (var c = g; c < g + ${SIDE}u; c++) {
       var acc = 0.0;
       for (var u = c; u < p.units; u += ${CHAINS}u) {
         ${declare("w", product.weight("wr", "u"), product)}
@@ -119,9 +119,9 @@ var<workgroup> sums: array<f32, ${together * outputs * (chains + 1)}>;
     let t = t0 + ${from}u + i / ${outputs}u; let row = first + i % ${outputs}u;
     if (t < p.n && row < p.rows && isMine) {
       var total = 0.0;
-      for (var s = 0u; s < ${side}u; s++) {
+      for (var s = 0u; s < ${chains}u; s += ${side}u) {
         var part = 0.0;
-        for (var c = s; c < ${chains}u; c += ${side}u) { part = part + sums[i * ${chains + 1}u + c]; }
+        for (var c = s; c < s + ${side}u; c++) { part = part + sums[i * ${chains + 1}u + c]; }
         total = total + part;
       }
       put(t, row, total);
@@ -151,9 +151,9 @@ var<workgroup> sums: array<f32, ${together * 2 * BLOCK_UNIT * (chains + 1)}>;
 var<workgroup> made: array<vec4f, ${(tokens * BLOCK_UNIT) / 4}>;
 fn chained(at: u32) -> f32 {
   var total = 0.0;
-  for (var s = 0u; s < ${side}u; s++) {
+  for (var s = 0u; s < ${chains}u; s += ${side}u) {
     var part = 0.0;
-    for (var c = s; c < ${chains}u; c += ${side}u) { part = part + sums[at * ${chains + 1}u + c]; }
+    for (var c = s; c < s + ${side}u; c++) { part = part + sums[at * ${chains + 1}u + c]; }
     total = total + part;
   }
   return total;
