@@ -74,10 +74,3 @@ function lengthOf(content: unknown): number {
     ? content.reduce((sum: number, part) => sum + lengthOf((part as { text?: unknown }).text), 0)
     : 0;
 }
-
-/** A million tokens in a third of the time that Array.from takes. */
-export function numbersIn(ids: Int32Array): number[] {
-  const numbers = new Array<number>(ids.length);
-  for (let i = 0; i < ids.length; i++) numbers[i] = ids[i]!;
-  return numbers;
-}
