@@ -12,6 +12,7 @@ import { writeTinyCheckpoint } from "../support/tiny-checkpoint.js";
 
 const { client: sdk, skip } = await loadClient("ollama");
 const NAME = "org/model";
+const GUEST = "org/guest";
 const messages = [{ role: "user", content: "hello" }];
 const options = { num_predict: 4, temperature: 0 };
 
@@ -32,18 +33,22 @@ async function aHub(t: { after(work: () => unknown): void }) {
 test("pulled with progress, named, asked, kept over a restart, deleted", { skip }, async (t) => {
   const hub = await aHub(t);
   {
-    await using host = await startServer({}, { servedModelName: ["story"], hubModels: true });
+    // A guest of the operator's that is in no cache keeps its name, whatever is deleted.
+    const guests = [{ name: GUEST, load: () => Promise.reject(new Error("never asked")) }];
+    await using host = await startServer({}, { servedModelName: ["story"], hubModels: true, guests });
     const client = new sdk!.Ollama({ host: host.url });
     const names = async (): Promise<string[]> => (await client.list()).models.map(({ name }: { name: string }) => name);
     await assert.rejects(client.chat({ model: NAME, messages, options }), { status_code: 404 });
     const lines: { status: string; total?: number; completed?: number }[] = [];
     for await (const line of await client.pull({ model: `hf.co/${NAME}`, stream: true })) lines.push(line);
     assert.deepEqual([lines[0]!.status, lines.at(-1)!.status], ["pulling manifest", "success"]);
-    assert.deepEqual(await names(), ["story", NAME]);
+    assert.deepEqual(await names(), ["story", GUEST, NAME]);
     const [first, again] = [await client.chat({ model: NAME, messages, options }), await client.pull({ model: NAME })];
     assert.deepEqual([first.model, first.eval_count, again.status], [NAME, 4, "success"]);
     await assert.rejects(client.pull({ model: "org/none" }), { status_code: 404 });
     await assert.rejects(client.delete({ model: "story" }), { status_code: 404 });
+    await assert.rejects(client.delete({ model: GUEST }), { status_code: 404 });
+    assert.deepEqual(await names(), ["story", GUEST, NAME]);
     hub.faults.status = 500;
     await assert.rejects(async () => {
       for await (const line of await client.pull({ model: "org/other", stream: true })) assert.ok(line.status);
@@ -60,20 +65,20 @@ test("pulled with progress, named, asked, kept over a restart, deleted", { skip 
 
 test("nothing is fetched or deleted unless the operator allowed it, and with keys by admins only", async (t) => {
   const hub = await aHub(t);
-  const codeOf = async (response: Response): Promise<unknown[]> => [
+  const failureOf = async (response: Response): Promise<unknown[]> => [
     response.status,
     ((await response.json()) as { error: string }).error.length > 0,
   ];
   {
     await using host = await startServer({});
-    assert.deepEqual(await codeOf(await host.post("/api/pull", { model: NAME })), [403, true]);
+    assert.deepEqual(await failureOf(await host.post("/api/pull", { model: NAME })), [403, true]);
   }
   await using host = await startServer({}, { hubModels: true, apiKey: ["user"], adminKey: ["admin"] });
   for (const path of ["/api/pull", "/api/delete"]) {
     const method = path === "/api/pull" ? "POST" : "DELETE";
     const headers = { authorization: "Bearer user", "content-type": "application/json" };
     const refused = await fetch(host.url + path, { method, headers, body: JSON.stringify({ model: NAME }) });
-    assert.deepEqual(await codeOf(refused), [403, true]);
+    assert.deepEqual(await failureOf(refused), [403, true]);
   }
   assert.deepEqual(hub.requests, []);
   for (const model of ["../../etc", "llama3.2", "/etc/passwd", ""])

@@ -4,6 +4,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Context } from "hono";
 import { z } from "zod";
+import { findInCache, hubCachePath } from "../../formats/hub/hub-cache.js";
 import { removeModel } from "../../formats/hub/hub-remove.js";
 import { parseHubSpec } from "../../formats/hub/hub-spec.js";
 import { pullModel } from "../../formats/hub/models.js";
@@ -58,6 +59,7 @@ export const ollamaDelete: Route = {
   handle: async (c) => {
     const model = allowedModel(c, await readJson(c, deleteSchema, { loads: false }));
     const { house, log } = c.get("server");
+    if (findInCache(parseHubSpec(model)!, hubCachePath(process.env)) === null) throw unknown(model); // before it loses its name
     if (!(await house.remove(model, c))) {
       const message = `The model ${JSON.stringify(model)} answers requests, or was named at the start: it cannot be deleted now.`;
       throw new ApiError("model_in_use", message, { param: "model" });
